@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.kit.imports import circles, import_graph, nodes_of, parsed
+from tests.kit.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "clicket"
@@ -98,7 +99,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 
@@ -341,7 +342,9 @@ def test_every_folder_is_a_package() -> None:
 def import_clicket(code: str) -> str:
     """Run `code` in a fresh interpreter, without coverage, which would slow it down and import modules."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("COV")}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
     return done.stdout
 
 

@@ -24,7 +24,7 @@ import psycopg
 import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 from tests.kit.children import PYTHONPATH, is_running
-from tests.kit.waiting import eventually_sync
+from tests.kit.waiting import PATIENCE, eventually_sync
 from tests.nats_server import program as nats_program
 from tests.redis_server import free_port
 from typer.main import get_command
@@ -339,7 +339,7 @@ class Cluster:
             assert found or self.process.poll() is None, self._out.read_text()
             return found
 
-        found: dict[str, Any] = eventually_sync(said, timeout=90)[0]
+        found: dict[str, Any] = eventually_sync(said)[0]
         return found
 
     def stop(self) -> int:
@@ -356,10 +356,10 @@ def test_the_cluster_runs_calls_and_survives_the_death_of_a_worker(tmp_path: Pat
             assert client.call("greet", {"name": "you"}).output == "Hello, you!"
             assert {worker.id for worker in client.workers.list() if worker.role == "worker"} == set(pids)
             handle = client.submit("count", {"to": 5, "pause": 0.2})
-            first = eventually_sync(lambda: client.get(handle.id).worker, timeout=30)
+            first = eventually_sync(lambda: client.get(handle.id).worker)
             assert _backlog(facts["store"]) == 0
             os.kill(pids[first], signal.SIGKILL)
-            assert handle.result(timeout=60).output == 5
+            assert handle.result(timeout=PATIENCE).output == 5
             workers = [attempt.worker for attempt in client.get(handle.id).attempts]
             assert (workers[0], len(workers), workers[0] != workers[-1]) == (first, 2, True)
             assert {worker.id: worker.state for worker in client.workers.list()}[first] == "lost"

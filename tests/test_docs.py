@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.kit.forks import SERVER, forked
+from tests.kit.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -57,7 +58,7 @@ def name_of(path: Path) -> str:
 
 def run(command: list[str], tmp_path: Path, env: dict[str, str], given: str = "") -> None:
     done = subprocess.run(
-        command, input=given, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=100
+        command, input=given, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -83,7 +84,7 @@ def test_the_readme_runs_again_in_the_same_folder(tmp_path: Path, clean_env: dic
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, *IMPORTED, "-c", DRIVER], input=given, cwd=tmp_path, env=clean_env, capture_output=True, text=True,
-            check=False, timeout=100,
+            check=False, timeout=PATIENCE,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.split() == "failed outcome_unknown completed 2 sent to Ann".split()
@@ -95,7 +96,7 @@ def test_the_tutorial_can_be_pasted(tmp_path: Path, clean_env: dict[str, str]) -
     pasted = "".join(f"{code}\n\n" for _, code in blocks(ROOT / "docs" / "tutorial.md")) * 4
     done = subprocess.run(
         [sys.executable, "-m", "asyncio"], input=pasted, cwd=tmp_path, env=clean_env, capture_output=True, text=True,
-        check=False, timeout=100,
+        check=False, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0
     assert "Error" not in done.stderr, done.stderr
@@ -120,7 +121,7 @@ def test_driver_runs_blocks_in_order_with_await_and_shows_the_page_in_errors(tmp
     )
     given = json.dumps(["page.md", blocks(page)])
     done = subprocess.run(
-        [sys.executable, "-c", DRIVER], input=given, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", DRIVER], input=given, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 1
     assert "AssertionError: 2" in done.stderr
@@ -135,7 +136,7 @@ def test_the_reference_is_that_of_the_code(clean_env: dict[str, str], tmp_path: 
         env=clean_env,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tests.kit.waiting import PATIENCE
 
 pytestmark = (
     pytest.mark.first
@@ -184,7 +185,7 @@ def test_what_needs_an_extra_says_which(installed: Path, empty: Path, clean_env:
             env=clean_env,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         assert (done.returncode, extra in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
@@ -293,7 +294,12 @@ class TestSetup:
         path = f"{checkout / 'bin'}:{os.environ['PATH']}"
         command = ["sh", str(checkout / "scripts" / "setup"), level]
         return subprocess.run(
-            command, env=os.environ | {"PATH": path} | env, capture_output=True, text=True, check=False, timeout=60
+            command,
+            env=os.environ | {"PATH": path} | env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
         )
 
     def test_every_missing_package_is_named_before_anything_is_made(self, checkout: Path) -> None:

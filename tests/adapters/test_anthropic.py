@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.adapters.kit import RUNS, anthropic_results, refused, runtime, wire_name
 from tests.adapters.provider import Provider
+from tests.kit.waiting import PATIENCE
 
 from clicket import tool
 from clicket.adapters import anthropic
@@ -209,7 +210,7 @@ async def test_a_stream_that_raises_stops_its_calls() -> None:
     async with runtime(tools=[wait]) as rt:
         with pytest.raises(ConnectionError):
             await anthropic.run(rt, broken(), "t1")
-        await asyncio.wait_for(stopped.wait(), 10)
+        await asyncio.wait_for(stopped.wait(), PATIENCE)
         assert [str(r.state) for r in (await rt.history()).items] == ["cancelled"]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.adapters.kit import RUNS, anthropic_results, refused, runtime
 from tests.kit.tools import forever
+from tests.kit.waiting import PATIENCE
 
 import clicket.sync
 from clicket import Conflict, QueueFull, Runtime, StoreUnavailable, ToolCall, tool
@@ -197,7 +198,7 @@ async def test_a_cancelled_call_is_answered() -> None:
 
     async with runtime(tools=[wait]) as rt:
         task = asyncio.ensure_future(anthropic.run(rt, response(("u1", "wait", {})), "t1"))
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), PATIENCE)
         (record,) = (await rt.history(thread="t1")).items
         assert record.request_id == "msg_1"
         assert record.metadata["tool_call_id"] == "u1"

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.tools.provider_schema import allows_null, shown, strict
 
@@ -102,7 +103,7 @@ def test_can_it_be_null(field: Any, answer: bool) -> None:
 
 
 def in_python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE)
     return done.stdout + done.stderr
 
 

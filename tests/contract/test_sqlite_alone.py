@@ -12,6 +12,7 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.errors import ClicketError
 from clicket.kernel import State
@@ -232,7 +233,7 @@ async def test_a_hint_comes_although_stamps_were_read(make: Callable[[], Store],
         store.on_hint = lambda kind, key: hinted.set()
         await created(other, "a")
         store.health_stamp()
-        await asyncio.wait_for(hinted.wait(), 10)
+        await asyncio.wait_for(hinted.wait(), PATIENCE)
 
 
 # Units in the call's row and in rows of events.

@@ -144,7 +144,7 @@ async def waits(rt: Runtime, agent: ReActAgent, place: Place, script: str) -> No
             return await on_record(rt, place) == 2 and len((await agent.look(thread)).waiting_for) == 1
         return ended == 2 and any(map(began, effects(folder)))
 
-    await eventually(there, timeout=60)
+    await eventually(there)
 
 
 def stay(given: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from tests.crash.failpoints import Point, arm
 from tests.crash.settle import Place, read_lines
 from tests.crash.tools import append_line
+from tests.kit.waiting import PATIENCE
 
 from clicket import DidNotHappen, Happened, Runtime, ToolContext, tool
 from clicket.tools.reconcile import CallInDoubt
@@ -92,7 +93,7 @@ async def _complete(scene: Scene) -> None:
         (token,) = [line[1] for line in read_lines(folder / "effects", list[str])]
         await rt.complete(token, "by the child")
         append_line(folder / "acks", "completed")
-        await handle.result(timeout=30)
+        await handle.result(timeout=PATIENCE)
 
 
 def resolve(given: dict[str, Any]) -> None:
@@ -107,4 +108,4 @@ async def _resolve(scene: Scene) -> None:
         append_line(Path(scene.place.folder, "acks"), "resolved")
         assert record.resolution is not None
         handle = await rt.handle(record.resolution["rerun_as"])
-        await handle.result(timeout=30)
+        await handle.result(timeout=PATIENCE)

@@ -14,7 +14,7 @@ from tests.crash.judge import Ack, Effect, Rule
 from tests.crash.nest import say_ready
 from tests.crash.settle import Place
 from tests.crash.tools import POLICY, effect
-from tests.kit.waiting import eventually, file_exists
+from tests.kit.waiting import PATIENCE, eventually, file_exists
 
 from clicket import Runtime, ToolContext, tool
 
@@ -138,7 +138,7 @@ async def _act(scene: Scene) -> None:
             acknowledge(folder, Ack(did="submit", id=id))
         wanted = set(scene.until)
         await eventually(
-            lambda: wanted <= {(line.id, line.attempt) for line in place.lines("effects", Effect)}, timeout=60
+            lambda: wanted <= {(line.id, line.attempt) for line in place.lines("effects", Effect)}, timeout=PATIENCE
         )
         if scene.die:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -226,7 +226,7 @@ async def test_stopped_from_another_process(place: Place, nest: Nest, script: st
     scene = msgspec.to_builtins(Stay(place=place, script=script, die=False))
     child = asyncio.create_task(nest.raise_child(stay, scene))
     async with asyncio.timeout(PATIENCE), runtime_at(place) as rt:
-        await eventually((folder / "here").exists, timeout=PATIENCE)
+        await eventually((folder / "here").exists)
         assert await agent_at(rt, place, script).stop(thread, "enough")
         ending = await child
         assert (ending.signal, ending.code) == (0, 0)

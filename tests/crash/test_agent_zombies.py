@@ -37,7 +37,7 @@ class Sleeper(Model):
     async def chat(self, request: ChatRequest) -> ChatReply:
         if "hold" not in [name for name, _ in self._script[0]]:
             say_ready()
-            await eventually((self._folder / "go").exists, timeout=60)
+            await eventually((self._folder / "go").exists)
         return await super().chat(request)
 
 
@@ -50,7 +50,7 @@ class Heir(Model):
         if not (self._folder / "go").exists():
             (self._folder / "go").touch()
             os.kill(self.pid, signal.SIGCONT)
-            await eventually(lambda: "hold" in self._woke() or "asked" in self._woke(), timeout=60)
+            await eventually(lambda: "hold" in self._woke() or "asked" in self._woke())
             for _ in range(50):  # waits for nothing: what must not happen has no event
                 await asyncio.sleep(0.01)
         return await super().chat(request)
@@ -68,7 +68,7 @@ def runtime_of(place: Place) -> Runtime:
     async def hold(ctx: ToolContext, nonce: str = "") -> str:
         note(ctx, "begin", folder)
         say_ready()
-        await eventually((folder / "go").exists, timeout=60)
+        await eventually((folder / "go").exists)
         note(ctx, "end", folder)
         return "held"
 
@@ -122,14 +122,14 @@ async def test_a_process_that_wakes_up_too_late_does_nothing(place: Place, nest:
     given = {"place": msgspec.to_builtins(place), "where": where}
     stop = [(0.0, int(signal.SIGSTOP))]
     child = asyncio.create_task(nest.raise_child(sleep_in, given, signals=stop, ready=True))
-    await eventually(lambda: (folder / "pid").exists() and (folder / "pid").read_text(), timeout=60)
+    await eventually(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
     model = Heir(folder, " for the heir", SCRIPTS[where])
     model.pid = int((folder / "pid").read_text())
     await stopped_between_writes(place, model.pid)
     rt = runtime_of(place)
     agent = ReActAgent(rt, model)
     async with asyncio.timeout(90), rt:
-        await eventually((folder / "go").exists, timeout=60)  # the turn was claimed
+        await eventually((folder / "go").exists)  # the turn was claimed
         result = await agent.wait(thread, 1)
         assert not (await child).code
         calls = (await rt.history(thread=thread)).items

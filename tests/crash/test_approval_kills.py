@@ -14,6 +14,7 @@ from tests.crash.approval_scene import CALLS, POLICY, TWO_PEOPLE, USES, Kill, ac
 from tests.crash.nest import Nest
 from tests.crash.settle import Place
 from tests.crash.stores import Fresh, Row
+from tests.kit.waiting import PATIENCE
 
 from clicket import Record, Runtime, State
 
@@ -102,7 +103,7 @@ async def test_an_answer_is_the_result_once_it_is_given(nest: Nest, served: tupl
         async with reopened(place) as rt:
             left = (await rt.history()).items
             if left and left[0].waiting_for is None:  # the answer is on record: no person is needed any more
-                await asyncio.wait_for((await rt.handle("one")).result(), 30)
+                await asyncio.wait_for((await rt.handle("one")).result(), PATIENCE)
             await go_on(rt, "answer")
             record = await rt.get("one")
         assert (record.state, record.output) == (State.COMPLETED, {"said": "no need to pay"})

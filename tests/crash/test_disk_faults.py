@@ -101,7 +101,7 @@ async def test_a_failing_disk_refuses_new_calls_and_loses_nothing(
         if place is Place.SYNC:  # written but not synced: the store cannot guarantee that the call is gone
             assert "may be found there" in refused.value.message
         await program.ask("release", id="under way")
-        await eventually(lambda: program.ask("unsaved"), timeout=PATIENCE)
+        await eventually(lambda: program.ask("unsaved"))
         for id in kept:  # reads still work
             assert record(await program.ask("get", id=id)).success
         assert {item["id"] for item in await program.ask("history")} == {*kept, "under way", "chatter"}
@@ -139,7 +139,7 @@ async def test_a_runtime_on_a_dead_disk_can_be_closed_and_is_honest_afterwards(
         control.fail(place, error, files=STORED)
         for name in ("held", "again"):
             await program.ask("release", id=name)
-        await eventually(lambda: program.ask("unsaved"), timeout=PATIENCE)
+        await eventually(lambda: program.ask("unsaved"))
         await program.close()  # in bounded time
     control.mend()
     async with over(tmp_path, control=control) as program:
@@ -178,7 +178,7 @@ async def test_a_process_that_dies_on_a_failing_disk_leaves_what_was_acknowledge
         await program.ask("submit", tool="held", id="held")
         control.fail(Place.SYNC, errno.EIO, files=STORED)
         await program.ask("release", id="held")
-        await eventually(lambda: program.ask("unsaved"), timeout=PATIENCE)
+        await eventually(lambda: program.ask("unsaved"))
         await program.kill()
     control.mend()
     async with over(tmp_path, control=control) as program:
@@ -404,5 +404,5 @@ async def test_a_file_that_was_removed_under_a_runtime_is_missed(
                 return helps(refused)
             return False
 
-        await eventually(is_refused, timeout=10)
+        await eventually(is_refused)
         await program.close()  # in bounded time, and without an error

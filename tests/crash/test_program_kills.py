@@ -14,6 +14,7 @@ from tests.crash.nest import Nest
 from tests.crash.program_scene import CALL, COUNT, PROGRAM, THREAD, Death, effects, live, tools_at
 from tests.crash.settle import Place
 from tests.crash.stores import Fresh, Row
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound
 
 from clicket import Record, Runtime, State
@@ -30,7 +31,7 @@ async def resumed(place: Place, task: str = PROGRAM) -> tuple[Any, Record, list[
     async with Runtime(tools_at(Path(place.folder)), settings=place.settings()) as rt:
         await rt.recover()
         handle = await rt.submit("code_interpreter", {"task": task}, id=CALL, thread=THREAD)  # the same call
-        result = await asyncio.wait_for(handle.result(), 60)
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
         record = await rt.get(CALL, thread=THREAD)
         page = await rt.history(thread=THREAD, limit=1_000)
         uses = [each for each in page.items if each.id != CALL]

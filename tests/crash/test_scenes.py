@@ -17,7 +17,7 @@ from tests.crash.judge import Ack, Effect, Verdict
 from tests.crash.nest import Ending, Nest
 from tests.crash.scenes import RULES, TOOLS, Scene, act
 from tests.crash.settle import Place, settle, verdict
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 
 from clicket import Record, Runtime, State, ToolContext, tool
 
@@ -36,7 +36,7 @@ def reopen(place: Place, tools: list[Any] = TOOLS, **settings: Any) -> Runtime:
 
 
 async def ended(rt: Runtime, id: str) -> Record:
-    await asyncio.wait_for((await rt.handle(id)).result(), 30)
+    await asyncio.wait_for((await rt.handle(id)).result(), PATIENCE)
     return await rt.get(id)
 
 
@@ -225,7 +225,7 @@ async def test_a_process_that_was_stopped_past_its_lease_is_fenced(nest: Nest, p
         play(nest, place, submit=((name, "a"),), until=(("a", 1),), die=False, settings={"lease": 0.5})
     )
     await eventually(
-        lambda: ran(place, "a") == [1] and any(ack.id == "a" for ack in place.lines("acks", Ack)), timeout=30
+        lambda: ran(place, "a") == [1] and any(ack.id == "a" for ack in place.lines("acks", Ack)), timeout=PATIENCE
     )
     pid = int((folder / "pid").read_text())
     os.kill(pid, signal.SIGSTOP)
@@ -237,9 +237,9 @@ async def test_a_process_that_was_stopped_past_its_lease_is_fenced(nest: Nest, p
         async def late() -> Any:
             return [event for event in (await rt.get("a")).events if event.type == "late_result"]
 
-        [event] = await eventually(late, timeout=30)
+        [event] = await eventually(late)
         assert event.data["output"] == "attempt 1"
-        assert (await asyncio.wait_for(child, 30)).signal == 0
+        assert (await asyncio.wait_for(child, PATIENCE)).signal == 0
         record = await rt.get("a")
     assert (record.state, record.output, record.error) == (taken.state, taken.output, taken.error)
     if name == "resumes":
@@ -258,5 +258,5 @@ async def eventually_ended(rt: Runtime, id: str) -> Record:
         await rt.recover()
         return (await rt.state(id)).is_terminal
 
-    await eventually(over, timeout=30)
+    await eventually(over)
     return await rt.get(id)

@@ -31,7 +31,7 @@ async def settle_schedule(place: Place, since: float) -> None:
             active = (await rt.history(thread=f"schedule:{NAME}", active=True)).items
             return caught_up and not stored.firing and not stored.schedule.waiting and not active
 
-        await eventually(all_decided, timeout=30)
+        await eventually(all_decided)
         schedule = (await stored_schedule(rt)).schedule
         minutes = round((schedule.last_due - since) / 60)
         expected = [call_id(NAME, since + 60 * n) for n in range(1, minutes + 1)]
@@ -105,7 +105,7 @@ async def test_kills_at_each_commit_of_a_call_that_waits(place: Place, nest: Nes
         async def all_ended() -> bool:
             return not (await rt.history(active=True)).items
 
-        await eventually(all_ended, timeout=30)
+        await eventually(all_ended)
         records = {record.id: record for record in (await rt.history(limit=1_000)).items}
         assert set(accepted) <= set(records)
         ran = Counter(effects(place))

@@ -15,6 +15,7 @@ from tests.crash.nest import Nest
 from tests.crash.search_scene import CALL, QUESTION, Death, live, searches, tool_at
 from tests.crash.settle import Place
 from tests.crash.stores import Fresh, Row
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound
 
 from clicket import Record, Runtime, Settings, State
@@ -68,7 +69,7 @@ async def resumed(place: Place) -> tuple[bytes, Record]:
     async with Runtime([tool_at(folder)], settings=place.settings()) as rt:
         await rt.recover()
         handle = await rt.submit("deep_search", {"query": QUESTION}, id=CALL)  # the same call, if it exists
-        result = await asyncio.wait_for(handle.result(), 30)
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
         record = await rt.get(CALL)
     assert result.state is State.COMPLETED, result.error
     again = searches(folder)[before:]

@@ -16,7 +16,7 @@ from tests.crash.settle import Place, settle
 from tests.crash.tools import RULES, TOOLS, arguments
 from tests.kit.children import environment
 from tests.kit.forks import FORKED
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 
 from clicket import Runtime
 
@@ -49,12 +49,12 @@ async def test_a_worker_that_leaves_at_any_moment_loses_and_repeats_nothing(plac
                 given: dict[str, Any] = arguments("workers", id, name, place.folder)
                 await rt.submit(name, given, id=id)
                 acknowledge(folder, Ack(did="submit", id=id))
-            await eventually(lambda: len(place.lines("effects", Effect)) >= 10, timeout=60)
+            await eventually(lambda: len(place.lines("effects", Effect)) >= 10)
             for name in signals:
                 if worker.returncode is None:
                     worker.send_signal(signal.Signals[name])
                 await asyncio.sleep(chance.uniform(0.0, 0.05))  # waits for nothing: any instant will do
-            code = await asyncio.wait_for(worker.wait(), 60)
+            code = await asyncio.wait_for(worker.wait(), PATIENCE)
     finally:
         if worker.returncode is None:
             worker.kill()

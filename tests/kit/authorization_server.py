@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 from tests.kit.children import ROOT, environment
 from tests.kit.forks import SERVER, forked
+from tests.kit.waiting import PATIENCE
 
 __all__ = ["CLIENT", "REDIRECT", "RESOURCE_CLIENT", "AuthorizationServer"]
 
@@ -36,7 +37,7 @@ class AuthorizationServer:
         )
         assert self.process.stdout is not None
         self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
-        self.http = httpx2.Client(base_url=self.url, timeout=30)
+        self.http = httpx2.Client(base_url=self.url, timeout=PATIENCE)
 
     def __enter__(self) -> Self:
         return self

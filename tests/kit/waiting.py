@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 120.0  # seconds, far more than the slowest machine needs; only a test that fails waits for all of it
+PATIENCE = 240.0  # seconds, far more than the slowest machine needs; only a test that fails waits for all of it
 _PAUSE = 0.003  # seconds between two looks
 
 

@@ -46,7 +46,7 @@ class FarServer:
                 return True
             return False
 
-        await eventually(answers, timeout=30)
+        await eventually(answers)
 
     def kill(self) -> None:
         if self.process is not None:
@@ -83,5 +83,5 @@ async def asked(rt: Runtime, id: str, **more: Any) -> Record:
         assert not record.state.is_terminal, record.error or record.output
         return record if record.waiting_for == "approval" else None
 
-    found: Record = await eventually(look, timeout=20)
+    found: Record = await eventually(look)
     return found

@@ -49,7 +49,7 @@ async def listening(app: Any, port: int = 0) -> AsyncIterator[str]:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", port))
         task = asyncio.create_task(server.serve(sockets=[sock]))
-        await eventually(lambda: server.started, timeout=PATIENCE)
+        await eventually(lambda: server.started)
         try:
             yield f"http://127.0.0.1:{sock.getsockname()[1]}"
         finally:
@@ -150,7 +150,7 @@ class Hand:
             task = await self.result("tasks/get", taskId=id)
             return task if not statuses or task["status"] in statuses else None
 
-        found: dict[str, Any] = await eventually(look, timeout=PATIENCE)
+        found: dict[str, Any] = await eventually(look)
         return found
 
     async def answer(self, id: str, **responses: Any) -> dict[str, Any]:

@@ -66,7 +66,7 @@ async def waits(rt: Runtime, id: str) -> Record:
         assert not record.state.is_terminal, record.error or record.output
         return record if record.waiting_for == "credential" else None
 
-    found: Record = await eventually(look, timeout=20)
+    found: Record = await eventually(look)
     return found
 
 

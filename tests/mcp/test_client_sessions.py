@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from tests.kit.waiting import eventually
 from tests.mcp.far import asked
-from tests.mcp.kit import PATIENCE, listening
+from tests.mcp.kit import listening
 
 from clicket import Runtime
 from clicket.mcp import McpServer
@@ -73,7 +73,7 @@ class Sessions:
                 for caller in ("ann", "ben"):
                     await rt.credentials.put("far", f"{caller}-t0ken", caller=caller)
                     assert (await rt.acting_for(caller).call("greet", {})).success
-                await eventually(lambda: self.streams == 3, timeout=PATIENCE)  # theirs, and the one of the list
+                await eventually(lambda: self.streams == 3)  # theirs, and the one of the list
                 yield
             finally:
                 self.release.set()

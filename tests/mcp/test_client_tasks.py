@@ -104,7 +104,7 @@ async def test_a_server_that_dies_and_comes_back_goes_on_with_its_task(far: FarS
         far.kill()
         looks = far.count("looks")
         await far.start()
-        await eventually(lambda: far.count("looks") > looks, timeout=20)
+        await eventually(lambda: far.count("looks") > looks)
         far.release()
         assert (await handle.result()).output == "grown"
         assert far.count("runs") == 1
@@ -143,7 +143,7 @@ async def test_after_our_death_the_task_goes_on_by_its_id(far: FarServer, ask: b
             waits = record.waiting_for == "approval"
             return waits if ask else any(event.data.get("reason") == "checkpoint" for event in record.events)
 
-        await eventually(under_way, timeout=30)
+        await eventually(under_way)
         child.send_signal(signal.SIGKILL)
         child.wait(10)
         if ask:
@@ -170,7 +170,7 @@ async def test_after_our_death_a_call_without_a_task_is_unknown(far: FarServer) 
             found = (await watcher.history(thread="t")).items
             return bool(found) and (await watcher.get("the-call")).progress is not None
 
-        await eventually(running, timeout=30)
+        await eventually(running)
         child.send_signal(signal.SIGKILL)
         child.wait(10)
     async with Runtime(store=store) as rt:

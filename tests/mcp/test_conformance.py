@@ -58,7 +58,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 return True
             return False
 
-        eventually_sync(answers, timeout=60)
+        eventually_sync(answers)
         yield url
     finally:
         process.terminate()

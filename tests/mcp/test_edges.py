@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from tests.kit.tools import echo_value
 from tests.kit.waiting import eventually
-from tests.mcp.kit import BOTH, LEGACY, PATIENCE, Hand, accept, connected, listening, serving
+from tests.mcp.kit import BOTH, LEGACY, Hand, accept, connected, listening, serving
 from tests.mcp.test_serving import text_of
 
 from clicket import Runtime, ToolContext, tool
@@ -156,7 +156,7 @@ async def test_a_client_of_2025_11_25_sets_the_level_of_remarks() -> None:
         request = types.SetLevelRequest(params=types.SetLevelRequestParams(level="error"))
         await client.session.send_request(request, types.EmptyResult)
         await client.call_tool("chatty")
-        await eventually(lambda: received, timeout=PATIENCE)
+        await eventually(lambda: received)
     assert received == [{"text": "high", "code": 7}]
 
 
@@ -182,7 +182,7 @@ async def test_an_id_that_two_threads_use_is_found_in_the_request_s_own() -> Non
         async def done() -> bool:
             return await status("two") == "completed"
 
-        await eventually(done, timeout=PATIENCE)
+        await eventually(done)
         assert await status("one") == "input_required"
 
 

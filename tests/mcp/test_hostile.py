@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.kit.tools import echo_value
+from tests.kit.waiting import PATIENCE
 from tests.mcp.kit import MODERN, TASKS, Hand, serving
 
 from clicket import Runtime
@@ -85,7 +86,7 @@ async def test_each_gets_an_answer() -> None:
     async with (
         Runtime([echo_value], store="memory://") as rt,
         serving(rt) as url,
-        httpx2.AsyncClient(timeout=30) as http,
+        httpx2.AsyncClient(timeout=PATIENCE) as http,
         Hand(url) as hand,
     ):
         for name, body in BODIES.items():
@@ -102,7 +103,7 @@ async def test_each_gets_an_answer() -> None:
 
 async def test_a_body_that_is_too_large_is_refused() -> None:
     async with Runtime([echo_value], store="memory://") as rt, serving(rt, max_body_size=10_000) as url:
-        async with httpx2.AsyncClient(timeout=30) as http:
+        async with httpx2.AsyncClient(timeout=PATIENCE) as http:
             headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
             response = await http.post(url, content=b" " * 20_000, headers=headers)
         assert response.status_code == 413
@@ -119,7 +120,7 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
 async def test_foreign_hosts_and_origins_are_refused(headers: dict[str, str], status: int) -> None:
     allowed = {"allowed_hosts": ["127.0.0.1:*"], "allowed_origins": ["http://127.0.0.1:*"]}
     async with Runtime([echo_value], store="memory://") as rt, serving(rt, **allowed) as url:
-        async with httpx2.AsyncClient(timeout=30) as http:
+        async with httpx2.AsyncClient(timeout=PATIENCE) as http:
             needed = {
                 "accept": "application/json, text/event-stream",
                 "mcp-protocol-version": MODERN,

@@ -19,7 +19,7 @@ from tests.kit.children import PYTHONPATH, ROOT
 from tests.kit.forks import FORKED
 from tests.kit.waiting import eventually
 from tests.mcp import toolbox
-from tests.mcp.kit import BOTH, PATIENCE, Hand, connected, serving
+from tests.mcp.kit import BOTH, Hand, connected, serving
 
 from clicket import Runtime, State, tool
 from clicket.errors import UsageError
@@ -104,13 +104,13 @@ async def test_cancelling_here_ends_the_work_there(kind: str, tmp_path: Path) ->
     file = tmp_path / "log"
     async with joined(kind) as rt:
         handle = await rt.submit("hang", {"file": str(file)})
-        await eventually(lambda: file.exists() and "started" in file.read_text(), timeout=PATIENCE)
+        await eventually(lambda: file.exists() and "started" in file.read_text())
         assert await handle.cancel()
         assert (await handle.result()).state is State.CANCELLED
-        await eventually(lambda: "ended" in file.read_text(), timeout=PATIENCE)
+        await eventually(lambda: "ended" in file.read_text())
         timed_out = await rt.call("hang", {"file": str(file)}, timeout=0.5)
         assert timed_out.state is State.TIMEOUT
-        await eventually(lambda: file.read_text().count("ended") == 2, timeout=PATIENCE)
+        await eventually(lambda: file.read_text().count("ended") == 2)
         assert (await rt.call("add", {"a": 2, "b": 2})).output == 4  # the connection still works
 
 
@@ -123,7 +123,7 @@ async def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
         assert again.output["pid"] != first
         os.kill(again.output["pid"], signal.SIGKILL)
         connection = rt.registry.get("steps").connection
-        await eventually(lambda: not connection.is_open, timeout=PATIENCE)
+        await eventually(lambda: not connection.is_open)
         # It died without an open request: a call that may run only once was not sent, so it is sent now.
         assert (await rt.call("steps", {"count": 1})).output == "done"
 
@@ -135,7 +135,7 @@ async def test_a_call_that_was_under_way_when_the_server_died(tmp_path: Path) ->
         pid = (await rt.call("facts")).output["pid"]
         reads = await rt.submit("hang_reading", {"file": str(reading)})
         does = await rt.submit("hang", {"file": str(doing)})
-        await eventually(lambda: reading.exists() and doing.exists(), timeout=PATIENCE)
+        await eventually(lambda: reading.exists() and doing.exists())
         os.kill(pid, signal.SIGKILL)
         assert (await reads.result()).output == "read"
         lost = await does.result()
@@ -168,7 +168,7 @@ async def test_a_server_over_http_that_comes_back_is_found_again(
             async def back() -> bool:
                 return (await rt.call("add", {"a": 1, "b": 3})).success
 
-            await eventually(back, timeout=PATIENCE)
+            await eventually(back)
 
 
 async def test_tools_that_appear_later_are_registered() -> None:
@@ -186,7 +186,7 @@ async def test_tools_that_appear_later_are_registered() -> None:
         async def known() -> bool:
             return "late" in [info.name for info in await rt.tools()]
 
-        await eventually(known, timeout=PATIENCE)
+        await eventually(known)
         assert (await rt.call("late")).output == "here"
         await server.close()
 
@@ -205,7 +205,7 @@ async def test_tools_that_the_server_withdrew_are_taken_out() -> None:
         async def names() -> bool:
             return [info.name for info in await rt.tools()] == ["box_add"]
 
-        await eventually(names, timeout=PATIENCE)
+        await eventually(names)
         lost = await rt.call("box_facts")
         assert lost.error is not None
         assert lost.error.code == "tool_not_found"
@@ -215,7 +215,7 @@ async def test_tools_that_the_server_withdrew_are_taken_out() -> None:
         async def back() -> bool:
             return (await rt.call("box_facts")).success
 
-        await eventually(back, timeout=PATIENCE)
+        await eventually(back)
         await server.close()
 
 

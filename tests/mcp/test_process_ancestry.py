@@ -95,14 +95,14 @@ async def test_a_server_that_was_given_up_is_ended_and_its_children_too(why: str
     patience = 1.0 if why == "no answer in time" else 60.0
     server = McpServer("mute", command="sh", args=["-c", MUTE], cwd=str(tmp_path), connect_timeout=patience)
     asking = asyncio.create_task(server.tools())
-    await eventually(lambda: pids(tmp_path), timeout=PATIENCE)
+    await eventually(lambda: pids(tmp_path))
     if why == "nobody waits any more":
         asking.cancel()
         asking.cancel()
     with pytest.raises((Unreachable, asyncio.CancelledError)):
         await asking
     for pid in pids(tmp_path):
-        await eventually(lambda pid=pid: not is_running(pid), timeout=PATIENCE)
+        await eventually(lambda pid=pid: not is_running(pid))
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")] == []
 
 
@@ -151,7 +151,7 @@ def test_a_client_that_leaves_while_servers_are_joined_does_not_wait_for_them(de
     it = Started(place)
     it.stdin.write(json.dumps(HELLO).encode() + b"\n")
     it.stdin.flush()
-    eventually_sync(lambda: pids(place.folder), timeout=PATIENCE)
+    eventually_sync(lambda: pids(place.folder))
     if deaf:
         it.stdout.close()
     it.stdin.close()
@@ -165,7 +165,7 @@ def test_a_client_that_leaves_while_servers_are_joined_does_not_wait_for_them(de
 @pytest.mark.parametrize("left", [False, True])
 def test_a_signal_while_servers_are_joined_leaves_none_behind(left: bool, place: Place) -> None:
     it = Started(place)
-    eventually_sync(lambda: pids(place.folder), timeout=PATIENCE)
+    eventually_sync(lambda: pids(place.folder))
     if left:
         it.stdin.close()  # like an impatient client: it closes stdin, and soon sends SIGTERM
     it.process.send_signal(signal.SIGTERM)
@@ -175,7 +175,7 @@ def test_a_signal_while_servers_are_joined_leaves_none_behind(left: bool, place:
 
 def test_a_signal_ends_a_server_whose_client_is_still_there(place: Place) -> None:
     it = Started(place, mute=False)
-    eventually_sync(lambda: "7 tools" in it.err.read_text(), timeout=PATIENCE)
+    eventually_sync(lambda: "7 tools" in it.err.read_text())
     it.process.send_signal(signal.SIGTERM)
     assert it.process.wait(20) == -signal.SIGTERM
     it.ended()

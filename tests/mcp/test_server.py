@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 from tests.kit.tools import add
+from tests.kit.waiting import PATIENCE
 from tests.mcp.kit import BOTH, MODERN, Hand, connected, listening
 from tests.mcp.test_serving import text_of
 
@@ -43,7 +44,7 @@ async def test_calls_belong_to_the_key(mode: str) -> None:
 
 
 async def test_no_request_is_served_without_a_key_that_may_call() -> None:
-    async with served() as (_, url), httpx2.AsyncClient(timeout=30) as http:
+    async with served() as (_, url), httpx2.AsyncClient(timeout=PATIENCE) as http:
         statuses = {}
         for name, key in (("nobody", None), ("stranger", "no-such-key-at-all"), ("reader", READER)):
             headers = {} if key is None else {"authorization": f"Bearer {key}"}
@@ -80,6 +81,6 @@ async def test_a_key_approves_its_own_tasks_only_if_the_policy_says_so() -> None
 
 
 async def test_a_foreign_page_is_refused() -> None:
-    async with served() as (_, url), httpx2.AsyncClient(timeout=30) as http:
+    async with served() as (_, url), httpx2.AsyncClient(timeout=PATIENCE) as http:
         headers = {"authorization": f"Bearer {ALICE}", "mcp-protocol-version": MODERN, "origin": "http://evil.example"}
         assert (await http.post(url, json={}, headers=headers)).status_code == 403

@@ -176,7 +176,7 @@ async def test_progress_and_remarks_arrive_while_the_tool_works(mode: str) -> No
         connected(url, mode, logging_callback=remark, log_level="info") as client,
     ):
         await client.call_tool("steps", {"count": 4}, progress_callback=progress)
-        await eventually(lambda: len(remarks) == 4, timeout=PATIENCE)
+        await eventually(lambda: len(remarks) == 4)
     assert seen[-1] == (4, 4, "step 4")
     assert [each[0] for each in seen] == sorted({each[0] for each in seen})
     assert remarks == [f"warning: remark {step}" for step in (1, 2, 3, 4)]
@@ -197,7 +197,7 @@ async def test_output_that_comes_in_pieces_is_progress(mode: str) -> None:
     async with Runtime([count], store="memory://") as rt, serving(rt) as url, connected(url, mode) as client:
         result = await client.call_tool("count", progress_callback=progress)
         assert text_of(result) == "onetwothree"
-        await eventually(lambda: len(seen) == 3, timeout=PATIENCE)
+        await eventually(lambda: len(seen) == 3)
     assert seen == [(1, "one"), (2, "two"), (3, "three")]
 
 
@@ -217,7 +217,7 @@ async def test_numbers_grow_also_for_a_tool_that_speaks_first_and_reports_afterw
 
     async with Runtime([mixed], store="memory://") as rt, serving(rt) as url, connected(url, mode) as client:
         await client.call_tool("mixed", progress_callback=progress)
-        await eventually(lambda: len(seen) == 4, timeout=PATIENCE)
+        await eventually(lambda: len(seen) == 4)
     assert seen == [(1, "one"), (2, "two"), (3, "half"), (4, "three")]
 
 
@@ -230,13 +230,13 @@ async def test_a_request_that_is_taken_back_ends_its_call(mode: str) -> None:
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, connected(url, mode) as client:
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: client.call_tool("forever", progress_callback=progress))
-            await asyncio.wait_for(started.wait(), 30)
+            await asyncio.wait_for(started.wait(), PATIENCE)
             group.cancel_scope.cancel()
 
         async def cancelled() -> bool:
             return (await rt.history()).items[0].state is State.CANCELLED
 
-        await eventually(cancelled, timeout=PATIENCE)
+        await eventually(cancelled)
         assert (await client.call_tool("add", {"a": 1, "b": 1})).is_error is False
 
 
@@ -326,7 +326,7 @@ async def test_a_lost_connection_ends_nothing_under_2025_11_25() -> None:
     start = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     body = {"name": "gated", "arguments": {}, "_meta": {"progressToken": 1}}
     async with Runtime([gated], store="memory://") as rt, serving(rt) as url:
-        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
             opened = await http.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": start})
             session = {"mcp-session-id": opened.headers["mcp-session-id"]}
             await http.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
@@ -335,7 +335,7 @@ async def test_a_lost_connection_ends_nothing_under_2025_11_25() -> None:
                 async for line in response.aiter_lines():
                     if "notifications/progress" in line:
                         break
-        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
             for id in range(3, 8):  # the connection is closed, the session is not
                 ping = {"jsonrpc": "2.0", "id": id, "method": "ping"}
                 assert (await http.post(url, json=ping, headers=session)).status_code == 200
@@ -354,7 +354,7 @@ async def test_a_server_that_stops_does_not_end_calls_that_are_under_way() -> No
                 page = await rt.history(active=True)
                 return any(each.state is State.RUNNING for each in page.items)
 
-            await eventually(running, timeout=PATIENCE)
+            await eventually(running)
         with pytest.raises(httpx2.HTTPError):
             await request
         record = (await rt.history()).items[0]

@@ -15,7 +15,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.kit.children import PYTHONPATH
 from tests.kit.forks import FORKED
 from tests.kit.waiting import eventually
-from tests.mcp.kit import BOTH, PATIENCE
+from tests.mcp.kit import BOTH
 from tests.mcp.test_serving import text_of
 from tests.scenarios.cli_kit import Place
 
@@ -60,10 +60,10 @@ async def test_a_client_that_takes_its_request_back_ends_the_call(mode: str, tmp
     file = tmp_path / "log"
     async with started(tmp_path, mode) as client:
         request = asyncio.create_task(client.call_tool("hang", {"file": str(file)}))
-        await eventually(lambda: file.exists() and "started" in file.read_text(), timeout=PATIENCE)
+        await eventually(lambda: file.exists() and "started" in file.read_text())
         request.cancel()
         await asyncio.wait([request])
-        await eventually(lambda: "ended" in file.read_text(), timeout=PATIENCE)
+        await eventually(lambda: "ended" in file.read_text())
         assert text_of(await client.call_tool("add", {"a": 1, "b": 2})) == "3"
 
 
@@ -71,7 +71,7 @@ async def test_a_client_that_leaves_ends_what_it_waited_for(tmp_path: Path) -> N
     file = tmp_path / "log"
     async with started(tmp_path, BOTH[0]) as client:
         request = asyncio.create_task(client.call_tool("hang", {"file": str(file)}))
-        await eventually(lambda: file.exists() and "started" in file.read_text(), timeout=PATIENCE)
+        await eventually(lambda: file.exists() and "started" in file.read_text())
         request.cancel()
         await asyncio.wait([request])
     async with Runtime(store=f"sqlite:///{tmp_path}/calls.db") as rt:

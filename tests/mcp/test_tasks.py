@@ -141,7 +141,7 @@ async def test_questions_of_a_task_are_answered_one_by_one_over_several_rounds()
         async def third() -> bool:
             return set((await hand.task(id)).get("inputRequests", {})) == {"third"}
 
-        await eventually(third, timeout=PATIENCE)
+        await eventually(third)
         await hand.answer(id, third=accept(word="c"))
         done = await hand.task(id, "completed")
         assert done["result"]["content"][0]["text"] == "a b c"
@@ -231,7 +231,7 @@ async def test_answers_of_tasks_that_are_gone_are_swept_in_small_steps(monkeypat
             assert set((await hand.task(id))["inputRequests"]) == {"first"}
             return [document.key for document in await store.documents("mcp-task")] == [f'["","mcp","{id}"]']
 
-        await eventually(swept, timeout=PATIENCE)
+        await eventually(swept)
 
 
 async def test_task_methods_need_the_extension_and_the_right_name() -> None:
@@ -270,7 +270,7 @@ async def answers_at(url: str) -> Hand:
         except Exception:
             return False
 
-    await eventually(up, timeout=60)
+    await eventually(up)
     return hand
 
 
@@ -289,7 +289,7 @@ async def test_tasks_outlive_the_server(tmp_path: Path) -> None:
             async def running() -> bool:
                 return "running" in (await hand.task(lost)).get("statusMessage", "")
 
-            await eventually(running, timeout=PATIENCE)
+            await eventually(running)
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
     with server(store, port):
@@ -318,13 +318,13 @@ async def test_a_stream_reports_the_progress_of_tasks() -> None:
         seen: list[dict[str, Any]] = []
         async with asyncio.TaskGroup() as group:
             listening = group.create_task(hand.listen(seen, taskIds=[id, "nobody's"]))
-            await eventually(lambda: len(seen) >= 2, timeout=PATIENCE)
+            await eventually(lambda: len(seen) >= 2)
             await hand.answer(id, first=accept(word="a"), second=accept(word="b"))
             await eventually(
                 lambda: any("third" in each["params"].get("inputRequests", {}) for each in seen), timeout=PATIENCE
             )
             await hand.answer(id, third=accept(word="c"))
-            await eventually(lambda: seen[-1]["params"].get("status") == "completed", timeout=PATIENCE)
+            await eventually(lambda: seen[-1]["params"].get("status") == "completed")
             listening.cancel()
         assert seen[0]["method"] == "notifications/subscriptions/acknowledged"
         assert seen[0]["params"]["notifications"] == {"taskIds": [id]}

@@ -11,6 +11,7 @@ import httpx
 from a2a.client import Client, ClientConfig, create_client
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.proto_utils import validate_proto_required_fields
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.server_kit import Api
 
 __all__ = ["ask", "client_of", "message", "read", "rpc", "state_of"]
@@ -23,7 +24,7 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 @asynccontextmanager
 async def client_of(url: str, agent: str = "helper", headers: Any = None, **config: Any) -> AsyncIterator[Client]:
     """A client that has read the agent's card."""
-    async with httpx.AsyncClient(headers=headers, timeout=30, verify=PLAIN) as http:
+    async with httpx.AsyncClient(headers=headers, timeout=PATIENCE, verify=PLAIN) as http:
         made = await create_client(f"{url}/a2a/{agent}", ClientConfig(httpx_client=http, **config))
         async with made as client:
             yield client

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 from ag_ui.core import Event as ProtocolEvent
 from pydantic import TypeAdapter
+from tests.kit.waiting import PATIENCE
 from tests.protocols.payments import pay
 from tests.scenarios.agent_server_kit import script
 from tests.scenarios.kit import make
@@ -47,7 +48,7 @@ async def served_agents(
     try:
         async with (
             serving(runtime, port=0, options=Options(stop_timeout=2.0), agents=agents(runtime)) as server,
-            httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+            httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE) as client,
         ):
             yield Api(server, client, runtime)
     finally:

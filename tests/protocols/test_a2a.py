@@ -266,7 +266,7 @@ async def test_a_subscription_gets_each_question_of_a_call(tmp_path: Path) -> No
         following = asyncio.ensure_future(follow(other.subscribe(pb.SubscribeToTaskRequest(id=task.id))))
         await eventually(lambda: len(it.parts.event_streams.open) == 1)
         for place, shown in enumerate((task.status.message, None)):
-            question = shown or await eventually(lambda: questions and questions[-1], timeout=30)
+            question = shown or await eventually(lambda: questions and questions[-1])
             given = {"approved": True, "response": {"size": place}, "hash": question.parts[1].data.struct_value["hash"]}
             asked = await ask(client, "", f"a{place}", data=given, task_id=task.id)
         assert state_of(asked) == "completed"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.mcp.npm_tools import NODE, installed
 from tests.protocols.kit import ASK, SHOP, pay, served_agents
 from tests.scenarios.agent_server_kit import script
@@ -67,7 +68,7 @@ def client(folder: Path, url: str, *scenarios: str) -> dict[str, Any]:
         (folder / "node_modules").symlink_to(packages)
     done = subprocess.run(
         [str(NODE / "node"), "ag_ui_client.mjs", url, *scenarios],
-        cwd=folder, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, timeout=120, check=False,
+        cwd=folder, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
     assert not done.stderr, "the client warns about nothing"

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from a2a.types import a2a_pb2 as pb
+from tests.kit.waiting import PATIENCE
 from tests.protocols.a2a_kit import ask, client_of, read, state_of
 from tests.protocols.kit import Run, checked, user
 from tests.scenarios.agent_server_kit import script
@@ -48,7 +49,7 @@ def run(url: str, agent: str, *messages: Any, id: str = "r1", until: str = "", *
     """The events of a run, until it ends, the connection breaks, or an event of the type `until` came."""
     body = {"threadId": "t", "runId": id, "messages": list(messages), **more}
     made = Run()
-    with httpx2.stream("POST", f"{url}/ag-ui/{agent}", json=body, timeout=60) as response:
+    with httpx2.stream("POST", f"{url}/ag-ui/{agent}", json=body, timeout=PATIENCE) as response:
         for line in response.iter_lines():
             if line.startswith("data: "):
                 made.append(checked(json.loads(line[6:])))

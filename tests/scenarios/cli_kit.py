@@ -72,7 +72,7 @@ class Command:
             return answer
 
         try:
-            return eventually_sync(answered, timeout=PATIENCE)
+            return eventually_sync(answered)
         except AssertionError as error:
             error.add_note(f"{self.out}{self.err}")
             raise

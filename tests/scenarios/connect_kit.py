@@ -11,6 +11,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 import tests.kit.servers  # noqa: F401  # servers that end at once
 from tests.kit.authorization_server import AuthorizationServer
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import Api
 
@@ -46,7 +47,7 @@ async def connecting_server(
     try:
         async with (
             serving(runtime, host="127.0.0.1", port=port, options=Options(stop_timeout=2.0)) as running,
-            httpx2.AsyncClient(base_url=running.url, timeout=30) as client,
+            httpx2.AsyncClient(base_url=running.url, timeout=PATIENCE) as client,
         ):
             yield Api(running, client, runtime)
     finally:
@@ -75,7 +76,7 @@ class Browser:
         return str(response.headers["location"])
 
     async def _follow(self, method: str, url: str, *, data: Any = None, stop: str = "") -> httpx2.Response:
-        async with httpx2.AsyncClient(timeout=30, follow_redirects=False) as http:
+        async with httpx2.AsyncClient(timeout=PATIENCE, follow_redirects=False) as http:
             for _ in range(10):
                 parts = urlsplit(url)
                 self.came.append(f"{parts.scheme}://{parts.netloc}{parts.path}")

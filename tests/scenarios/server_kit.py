@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import tests.kit.servers  # noqa: F401  # servers that end at once
 from tests.kit.tools import echo_value
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import make
 
 from clicket import Policy, Runtime, ToolContext, tool
@@ -86,7 +87,7 @@ async def served(
     try:
         async with (
             serving(runtime, host=host, port=0, options=Options(**{"stop_timeout": 2.0, **(options or {})})) as server,
-            httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+            httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE) as client,
         ):
             yield Api(server, client, runtime)
     finally:

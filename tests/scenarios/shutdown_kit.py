@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 
 from clicket import ClicketError, Runtime, State, ToolContext, tool
 
@@ -37,13 +37,13 @@ class Body:
 
 
 async def outcome(rt: Runtime, id: str) -> Any:
-    return await asyncio.wait_for((await rt.handle(id)).result(), 20)
+    return await asyncio.wait_for((await rt.handle(id)).result(), PATIENCE)
 
 
 async def why(waiting: Any) -> str:
     """The code of the error that ends a wait."""
     with pytest.raises(ClicketError) as raised:
-        await asyncio.wait_for(waiting, 20)
+        await asyncio.wait_for(waiting, PATIENCE)
     return raised.value.code
 
 

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound, make, states, types
 
 from clicket import Condition, Policy, Rule, State, tool
@@ -100,7 +101,7 @@ async def test_an_approval_survives_a_restart(sqlite: str, pay: Any, paid: list[
         assert not paid
         handle = await rt.handle("yes")
         assert await rt.approve("yes")
-        assert (await asyncio.wait_for(handle.result(), 30)).output == "paid 7"
+        assert (await asyncio.wait_for(handle.result(), PATIENCE)).output == "paid 7"
         assert await rt.deny("no")
         record = await rt.get("no")
         assert record.error is not None
@@ -115,7 +116,7 @@ async def test_the_approval_deadline_goes_on_across_a_restart(sqlite: str, pay: 
     async with make([pay], sqlite, policy=policy) as rt:
         await rt.submit("pay", {"amount": 7}, id="p")
     async with make([pay], sqlite, policy=policy) as rt:
-        result = await asyncio.wait_for((await rt.handle("p")).result(), 30)
+        result = await asyncio.wait_for((await rt.handle("p")).result(), PATIENCE)
     assert result.state is State.TIMEOUT
     assert time.time() - asked >= 0.3
     assert not paid
@@ -157,7 +158,7 @@ async def test_an_approved_call_is_not_refused_by_a_full_queue(store: str, pay: 
         gate.set()
         for holder in holders:
             await holder.result()
-        assert (await asyncio.wait_for(waiting.result(), 30)).success
+        assert (await asyncio.wait_for(waiting.result(), PATIENCE)).success
         assert_sound(await rt.get(waiting.id))
     assert paid == [1]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.kit.children import ROOT, environment
 from tests.kit.forks import forked
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.approval_child import POLICY, put
 from tests.scenarios.kit import assert_sound, make, sqlite_url
 
@@ -52,7 +52,7 @@ async def approve(folder: Path, *, hangs: bool = False) -> None:
 
 async def settled(folder: Path) -> tuple[Any, Record]:
     async with make([put], sqlite_url(folder), policy=POLICY) as rt:
-        result = await asyncio.wait_for((await rt.handle("p")).result(), 30)
+        result = await asyncio.wait_for((await rt.handle("p")).result(), PATIENCE)
         record = await rt.get("p")
     assert_sound(record)
     assert record.arguments["word"] == "edited"
@@ -112,5 +112,5 @@ async def test_without_an_edit_the_first_arguments_run(tmp_path: Path, word: boo
         if word:  # its first attempt hangs: only its start with the first arguments matters here
             await eventually(lambda: effects(tmp_path))
             await handle.cancel()
-        await asyncio.wait_for(handle.result(), 30)
+        await asyncio.wait_for(handle.result(), PATIENCE)
     assert effects(tmp_path) == (["1 first"] if word else [])

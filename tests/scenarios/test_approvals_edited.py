@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound, make
 from tests.scenarios.process_tools import add
 
@@ -40,7 +40,7 @@ async def test_a_call_runs_with_the_arguments_that_were_approved(store: str, pay
         handle = await rt.submit("pay", {"amount": 500, "to": ["eve"]}, id="p")
         waiting = await rt.get("p")
         assert await rt.approve("p", by="Ada", reason="less", arguments={"amount": 5, "to": ["ann"]})
-        result = await asyncio.wait_for(handle.result(), 10)
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
         record = await rt.get("p")
     assert result.output == "paid 5"
     assert paid == [(5, ["ann"])]
@@ -67,7 +67,7 @@ async def test_the_record_has_the_approval_request_and_the_decision(store: str, 
         [listed] = (await rt.history(waiting_for="approval")).items
         assert listed.approval == asked
         assert await rt.approve("p", by="Ada", reason="fine", arguments='{"amount": 2}')
-        await asyncio.wait_for(handle.result(), 10)
+        await asyncio.wait_for(handle.result(), PATIENCE)
         record = await rt.get("p")
         stored = (await rt.history()).items[0].approval
     assert record.approval is not None
@@ -83,7 +83,7 @@ async def test_arguments_that_are_the_same_are_no_edit(store: str, pay: Any) -> 
     async with make([pay], store, policy=ASK) as rt:
         handle = await rt.submit("pay", {"amount": 1}, id="p")
         assert await rt.approve("p", arguments={"amount": 1.0})
-        assert (await asyncio.wait_for(handle.result(), 10)).success
+        assert (await asyncio.wait_for(handle.result(), PATIENCE)).success
         record = await rt.get("p")
     assert record.approval is not None
     assert record.approval["edited"] is False
@@ -111,7 +111,7 @@ async def test_arguments_that_do_not_fit_are_refused_and_the_call_goes_on_waitin
         assert (await rt.get("p")).waiting_for == "approval"
         assert not paid
         assert await rt.approve("p", arguments={"amount": 2})
-        assert (await asyncio.wait_for(handle.result(), 10)).output == "paid 2"
+        assert (await asyncio.wait_for(handle.result(), PATIENCE)).output == "paid 2"
         with pytest.raises(NotFound):
             await rt.approve("nobody", arguments={"amount": 2})
         assert not await rt.approve("p", arguments={"amount": 3})
@@ -136,7 +136,7 @@ async def test_the_policy_denies_edited_arguments_as_it_would_have_denied_the_fi
             await rt.approve("p", arguments={"amount": 5_000})
         assert (await rt.get("p")).waiting_for == "approval"
         assert await rt.approve("p", arguments={"amount": 1_000})
-        assert (await asyncio.wait_for(handle.result(), 10)).success
+        assert (await asyncio.wait_for(handle.result(), PATIENCE)).success
     assert paid == [(1_000, [])]
 
 
@@ -162,7 +162,7 @@ async def test_scopes_count_for_edited_arguments_too_also_after_a_restart(
             await rt.approve("clerk", arguments={"amount": 11})
         handle = await rt.handle("boss")
         assert await rt.approve("boss", arguments={"amount": 11})
-        assert (await asyncio.wait_for(handle.result(), 10)).success
+        assert (await asyncio.wait_for(handle.result(), PATIENCE)).success
     assert paid == [(11, [])]
 
 
@@ -170,7 +170,7 @@ async def test_the_id_stands_for_the_first_arguments(store: str, pay: Any) -> No
     async with make([pay], store, policy=ASK) as rt:
         handle = await rt.submit("pay", {"amount": 500}, id="p")
         assert await rt.approve("p", arguments={"amount": 5})
-        await asyncio.wait_for(handle.result(), 10)
+        await asyncio.wait_for(handle.result(), PATIENCE)
         again = await rt.call("pay", {"amount": 500}, id="p")
         assert again.output == "paid 5"
         with pytest.raises(Conflict):
@@ -183,7 +183,7 @@ async def test_the_first_decision_wins(sqlite: str, pay: Any, paid: list[Any]) -
         words = await asyncio.gather(
             rt.approve("p", arguments={"amount": 2}), other.approve("p", arguments={"amount": 3}), other.deny("p")
         )
-        result = await asyncio.wait_for(handle.result(), 10)
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
         record = await rt.get("p")
     assert sorted(words) == [False, False, True]
     assert len([event for event in record.events if event.type == "approval_given"]) == 1
@@ -199,7 +199,7 @@ async def test_an_edit_survives_a_restart(sqlite: str, pay: Any, paid: list[Any]
         assert await approver.approve("p", by="Ada", arguments={"amount": 5})
         assert not paid
     async with make([pay], sqlite, policy=ASK) as rt:
-        result = await asyncio.wait_for((await rt.handle("p")).result(), 10)
+        result = await asyncio.wait_for((await rt.handle("p")).result(), PATIENCE)
         record = await rt.get("p")
     assert result.output == "paid 5"
     assert paid == [(5, [])]
@@ -225,11 +225,11 @@ async def test_the_running_process_judges_what_the_approver_could_not(
         handle = await rt.submit("pay", {"amount": 1}, id="p")
         if live:
             await approve()
-            result = await asyncio.wait_for(handle.result(), 10)
+            result = await asyncio.wait_for(handle.result(), PATIENCE)
     if not live:
         await approve()
         async with make([pay], sqlite, policy=policy) as rt:
-            result = await asyncio.wait_for((await rt.handle("p")).result(), 10)
+            result = await asyncio.wait_for((await rt.handle("p")).result(), PATIENCE)
     assert result.state is State.FAILED
     assert result.error is not None
     assert result.error.code == code
@@ -243,7 +243,7 @@ async def test_workers_run_what_was_approved(sqlite: str, pay: Any, paid: list[A
         with pytest.raises(InvalidInput):
             await front.approve("p", arguments={"amount": "x"})
         assert await front.approve("p", arguments={"amount": 5})
-        result = await asyncio.wait_for(handle.result(), 20)
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
         assert (await worker.get("p")).arguments == {"amount": 5}
     assert result.output == "paid 5"
     assert paid == [(5, [])]
@@ -252,7 +252,7 @@ async def test_workers_run_what_was_approved(sqlite: str, pay: Any, paid: list[A
 async def test_a_rules_own_timeout_ends_a_call_that_was_given_away(sqlite: str, pay: Any) -> None:
     policy = Policy(rules=[Rule(verdict="ask", timeout=0.1)])
     async with make([pay], sqlite, policy=policy, engine="workers") as front:
-        result = await asyncio.wait_for(front.call("pay", {"amount": 1}), 20)
+        result = await asyncio.wait_for(front.call("pay", {"amount": 1}), PATIENCE)
     assert result.state is State.TIMEOUT
     assert result.metadata["phase"] == "approval"
 
@@ -261,7 +261,7 @@ async def test_the_process_lane_gets_the_edited_arguments(store: str) -> None:
     async with make([add], store, policy=ASK) as rt:
         handle = await rt.submit("add", {"a": 1, "b": 1}, id="p")
         assert await rt.approve("p", arguments={"a": 20, "b": 22})
-        assert (await asyncio.wait_for(handle.result(), 60)).output == 42
+        assert (await asyncio.wait_for(handle.result(), PATIENCE)).output == 42
 
 
 async def test_the_cache_key_uses_the_edited_arguments(store: str) -> None:
@@ -276,7 +276,7 @@ async def test_the_cache_key_uses_the_edited_arguments(store: str) -> None:
         for id, sent, edited in (("a", 1, 7), ("b", 2, 7), ("c", 1, None), ("d", 3, 1)):
             handle = await rt.submit("look_up", {"n": sent}, id=id)
             assert await rt.approve(id, arguments=None if edited is None else {"n": edited})
-            result = await asyncio.wait_for(handle.result(), 10)
+            result = await asyncio.wait_for(handle.result(), PATIENCE)
             assert result.output == (edited or sent)
             assert result.cached is (id in "bd")
     assert ran == [7, 1]
@@ -291,7 +291,7 @@ async def test_what_a_tool_does_to_edited_arguments_is_not_on_record(store: str)
     async with make([eat], store, policy=Policy(ask=["eat"])) as rt:
         handle = await rt.submit("eat", {"items": [1]}, id="p")
         assert await rt.approve("p", arguments={"items": [1, 2, 3]})
-        await asyncio.wait_for(handle.result(), 10)
+        await asyncio.wait_for(handle.result(), PATIENCE)
         assert (await rt.get("p")).arguments == {"items": [1, 2, 3]}
 
 
@@ -317,7 +317,7 @@ async def test_a_rerun_after_recovery_may_have_other_arguments(sqlite: str, tmp_
         assert "attempt 1" in asked["why"]
         handle = await again.handle("p")
         assert await again.approve("p", arguments={"n": 2})
-        assert (await asyncio.wait_for(handle.result(), 10)).output == 2
+        assert (await asyncio.wait_for(handle.result(), PATIENCE)).output == 2
     assert got == [(1, 1), (2, 2)]
 
 

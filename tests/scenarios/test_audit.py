@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import make
 
 from clicket import Policy, Runtime, StoreUnavailable, sync, tool
@@ -50,7 +50,7 @@ async def test_decisions_are_on_the_log(store: str) -> None:
         assert await rt.approve("yes", by="Ada", reason="fine", arguments={"amount": 2, "note": CANARY})
         assert await rt.deny("no", by="Bob", reason="too dear")
         assert not await rt.deny("no", by="Eve")
-        await asyncio.wait_for(yes.result(), 10)
+        await asyncio.wait_for(yes.result(), PATIENCE)
         refused = await rt.acting_for("key1").call("burn")
         await logged(rt, 3)
         await rt.cache.clear("tool:pay")
@@ -110,7 +110,7 @@ async def test_a_log_that_cannot_be_written_harms_no_decision(store: str, caplog
         handle = await rt.submit("pay", {"amount": 1}, id="p")
         with caplog.at_level(logging.WARNING, "clicket"):
             assert await rt.approve("p", by="Ada")
-            assert (await asyncio.wait_for(handle.result(), 10)).success
+            assert (await asyncio.wait_for(handle.result(), PATIENCE)).success
             assert (await rt.call("burn")).error is not None
             await eventually(lambda: "1 lines of the audit log" in caplog.text)
         assert "call.approved by 'Ada'" in caplog.text
@@ -128,7 +128,7 @@ async def test_a_decision_is_kept_although_its_connection_closed(store: str) -> 
 
         rt.store.audit = slow
         deciding = asyncio.create_task(rt.deny("p", by="Ada"))
-        await asyncio.wait_for(asked.wait(), 10)
+        await asyncio.wait_for(asked.wait(), PATIENCE)
         deciding.cancel()
         await asyncio.gather(deciding, return_exceptions=True)
         go.set()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.kit.tools import add, breaks
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import key_for, served
@@ -176,7 +176,9 @@ async def test_on_the_command_line(tmp_path: Path) -> None:
             place.json, "cancel", "--filter", "tool=wait_long", "--filter", "metadata.user=ann"
         )
         assert (done["cancelled"], done["failures"]) == (3, [])
-        assert {(await (await rt.handle(f"w{n}")).result(timeout=30)).state for n in range(3)} == {State.CANCELLED}
+        assert {(await (await rt.handle(f"w{n}")).result(timeout=PATIENCE)).state for n in range(3)} == {
+            State.CANCELLED
+        }
 
 
 def test_wrong_use_of_the_command(tmp_path: Path) -> None:

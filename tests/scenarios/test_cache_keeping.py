@@ -9,6 +9,7 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cache_kit import Counted, stepped
 from tests.scenarios.kit import assert_sound, make
 
@@ -286,7 +287,7 @@ async def test_a_row_that_is_no_result_is_not_served_and_blocks_no_call(sqlite: 
     async with make([look.tool], sqlite) as rt:
         await rt.call("look")
         poison("UPDATE cache SET body = ?", (body,))
-        result = await asyncio.wait_for(rt.call("look", id="after"), 10)
+        result = await asyncio.wait_for(rt.call("look", id="after"), PATIENCE)
         record = await rt.get("after")
     assert result.success
     assert result.output == {"x": None, "run": 2}
@@ -328,9 +329,9 @@ async def test_a_row_with_hostile_columns_blocks_no_call(sqlite: str, poison: An
     async with make([look.tool], sqlite) as rt:
         await rt.call("look")
         poison(f"UPDATE cache SET {change}")
-        result = await asyncio.wait_for(rt.call("look"), 10)
+        result = await asyncio.wait_for(rt.call("look"), PATIENCE)
         assert result.success
-        again = await asyncio.wait_for(rt.call("look"), 10)
+        again = await asyncio.wait_for(rt.call("look"), PATIENCE)
         assert again.output in ({"x": None, "run": 1}, {"x": None, "run": 2})
         await rt.engine.caching.sweep()
         await rt.cache.clear(tag="tool:look")
@@ -354,13 +355,13 @@ async def test_forged_totals_block_no_call(sqlite: str, poison: Any, hostile: st
     async with make([look.tool], sqlite, cache_max_bytes=1000) as rt:
         await rt.call("look")
         poison(hostile)
-        assert (await asyncio.wait_for(rt.call("look"), 10)).cached
-        assert (await asyncio.wait_for(rt.call("look", {"x": 2}), 10)).success
+        assert (await asyncio.wait_for(rt.call("look"), PATIENCE)).cached
+        assert (await asyncio.wait_for(rt.call("look", {"x": 2}), PATIENCE)).success
         await rt.cache.stats()
         await rt.engine.caching.sweep()
         await rt.cache.clear(tag="tool:look")
         await rt.cache.clear()
-        assert not (await asyncio.wait_for(rt.call("look"), 10)).cached
+        assert not (await asyncio.wait_for(rt.call("look"), PATIENCE)).cached
 
 
 async def test_a_cache_that_cannot_be_read_means_running(sqlite: str, poison: Any) -> None:
@@ -369,7 +370,7 @@ async def test_a_cache_that_cannot_be_read_means_running(sqlite: str, poison: An
         await rt.call("look")
         get = rt.store.cache_get
         rt.store.cache_get = lambda key, now, found: found(None, StoreUnavailable("just now it cannot be read"))
-        result = await asyncio.wait_for(rt.call("look"), 10)
+        result = await asyncio.wait_for(rt.call("look"), PATIENCE)
         assert result.success
         assert not result.cached
         rt.store.cache_get = get

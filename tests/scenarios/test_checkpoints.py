@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import RetryableError, State, ToolContext, tool
@@ -240,7 +240,7 @@ async def test_another_runtime_goes_on_from_them(sqlite: str, sealing: str | Non
         handle = await rt.submit("worker")
         await kept.wait()
     async with make([worker], sqlite, secret_key=sealing) as rt:
-        result = await asyncio.wait_for((await rt.handle(handle.id)).result(), 10)
+        result = await asyncio.wait_for((await rt.handle(handle.id)).result(), PATIENCE)
         assert_sound(await rt.get(handle.id))
     assert result.success, result.error
     here = pieces if sealing else PIECES  # values kept only in memory are lost with the process

@@ -299,7 +299,7 @@ class TestSignals:
         temp = Path(place.environment["TMPDIR"])
         assert sandboxed(temp) != []
         command.kill()
-        eventually_sync(lambda: not sandboxed(temp), timeout=PATIENCE)
+        eventually_sync(lambda: not sandboxed(temp))
         assert place.run("code", "--code", "1").returncode == 0  # the next run cleans up
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound, make
 from tests.scenarios.server_kit import TOOLS, key_for, served, serving_in_thread
 
@@ -303,7 +303,7 @@ class TestAcrossTheNetwork:
 
         async with served([say]) as it, Client(it.url) as rt:
             handle = await rt.submit("say")
-            assert (await asyncio.wait_for(handle.result(), 20)).output == text
+            assert (await asyncio.wait_for(handle.result(), PATIENCE)).output == text
             assert any(text in repr_of.data.values() for repr_of in [e async for e in handle.events()])
 
     async def test_a_server_that_goes_down_is_retried(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.kit.tools import add, breaks
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.interpreter_kit import (
     NAME,
     cache_home,  # noqa: F401 -- a fixture for every test here
@@ -416,7 +416,7 @@ async def test_a_runtime_that_closes_hands_the_program_back(tmp_path: Path) -> N
     later.opened.set()
     repeatable = later.tool()
     async with with_tools(counted, repeatable, store=sqlite_url(tmp_path)) as again:
-        result = await (await again.handle("p", thread="t")).result(timeout=60)
+        result = await (await again.handle("p", thread="t")).result(timeout=PATIENCE)
         record = await again.get("p", thread="t")
         assert len(record.attempts) == 2
         assert paid[0] == 1

@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli_kit import PROGRAM, Place
 from tests.scenarios.kit import sqlite_url
 
@@ -18,7 +19,8 @@ def a_place(folder: Path, **more: str) -> Place:
 
 def piped(place: Place, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*PROGRAM, *arguments], cwd=place.folder, env=place.environment, input=text, capture_output=True, text=True, check=False, timeout=90
+        [*PROGRAM, *arguments], cwd=place.folder, env=place.environment, input=text, capture_output=True, text=True, check=False,
+        timeout=PATIENCE,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import sqlite_url
 
@@ -88,7 +89,7 @@ async def test_a_result_is_waited_for_up_to_a_timeout() -> None:
             await handle.result(timeout=0.01)
         assert await rt.state("w") is State.RUNNING
         await handle.cancel()
-        assert (await handle.result(timeout=30)).state is State.CANCELLED
+        assert (await handle.result(timeout=PATIENCE)).state is State.CANCELLED
 
 
 def test_a_result_is_waited_for_up_to_a_timeout_without_a_loop() -> None:
@@ -98,7 +99,7 @@ def test_a_result_is_waited_for_up_to_a_timeout_without_a_loop() -> None:
             handle.result(timeout=0.01)
         assert repr(handle) == "<call w>"
         handle.cancel()
-        assert handle.result(timeout=30).state is State.CANCELLED
+        assert handle.result(timeout=PATIENCE).state is State.CANCELLED
 
 
 # One name for each concept.

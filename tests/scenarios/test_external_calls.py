@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kit.examples import examples
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound, make, sqlite_url, states
 
 from clicket import Runtime, State, ToolContext, tool
@@ -99,7 +99,7 @@ async def test_a_token_completes_its_call(store: str, name: str, arguments: dict
         assert record.external["for"] == {"render": "render farm", "sign": "ann", "order": ""}[name]
         assert id_in(token) == "c"
         assert await rt.complete(token, {"url": "u"}) == "c"
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=PATIENCE)
         assert (result.state, result.output, result.attempts) == (State.COMPLETED, {"url": "u"}, 1)
         record = await rt.get("c")
         assert_sound(record)
@@ -113,7 +113,7 @@ async def test_call_waits_in_place(store: str) -> None:
     async with make(ALL, store) as rt:
         running = asyncio.ensure_future(rt.call("order", {"item": "x"}, id="c"))
         await rt.complete(await waiting(rt, "c"), 7)
-        assert (await asyncio.wait_for(running, 30)).output == 7
+        assert (await asyncio.wait_for(running, PATIENCE)).output == 7
         assert (await rt.call("order", {"item": "here"})).output == "in stock", "a body may also just return"
 
 
@@ -137,7 +137,7 @@ async def test_failures_count_for_the_tool_and_completions_for_dependencies(stor
     async with make(ALL, store) as rt:
         handle = await rt.submit("render", {"video": "a"}, id="c", thread="t")
         await rt.fail(await waiting(rt, "c"), "the farm is on fire", type="Fire")
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=PATIENCE)
         assert result.error is not None
         assert (result.state, result.error.code, result.error.type) == (State.FAILED, "tool_error", "Fire")
         hub = rt.hub("t")
@@ -145,7 +145,7 @@ async def test_failures_count_for_the_tool_and_completions_for_dependencies(stor
         assert "publish" not in await hub.available()
         handle = await rt.submit("render", {"video": "a"}, id="d", thread="t")
         await rt.complete(await waiting(rt, "d"), "ok")
-        await handle.result(timeout=30)
+        await handle.result(timeout=PATIENCE)
         assert "publish" in await hub.available()
 
 
@@ -162,7 +162,7 @@ async def test_output_is_streamed_with_progress(store: str) -> None:
         await rt.heartbeat(token)
         await rt.heartbeat(token)
         await rt.complete(token)
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=PATIENCE)
         assert (result.state, result.output) == (State.COMPLETED, "one two")
         record = await rt.get("c")
         assert_sound(record)
@@ -189,7 +189,7 @@ async def test_the_same_stages(store: str) -> None:
         token = await waiting(rt, "c")
         await rt.emit(token, "the password is correct horse battery")
         await rt.complete(token, {"text": "correct horse battery " * 40})
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=PATIENCE)
         record = await rt.get("c")
         assert result.truncated
         assert len(result.content) <= 200
@@ -253,7 +253,7 @@ async def test_a_token_is_dead_after_a_cancel_and_a_timeout(store: str) -> None:
 
         handle = await rt.submit("render", {"video": "a"}, id="d", timeout=0.2)
         token = await waiting(rt, "d")
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=PATIENCE)
         assert (result.state, result.metadata["phase"]) == (State.TIMEOUT, "attempt")
         with pytest.raises(Conflict, match="timeout"):
             await rt.emit(token, 1)
@@ -272,7 +272,7 @@ async def test_silence_ends_the_wait() -> None:
         await rt.heartbeat(token)
         await asyncio.sleep(0.2)
         assert await rt.state("c") is State.RUNNING
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=PATIENCE)
         assert (result.state, result.metadata["phase"]) == (State.TIMEOUT, "idle")
 
 
@@ -290,7 +290,7 @@ async def test_another_runtime_over_the_store_completes(tmp_path: Path) -> None:
         token = await waiting(rt, "c")
         await other.emit(token, "x")
         await other.complete(token, "from afar")
-        assert (await handle.result(timeout=30)).output == "from afar"
+        assert (await handle.result(timeout=PATIENCE)).output == "from afar"
         assert_sound(await rt.get("c"))
 
 
@@ -342,7 +342,7 @@ async def test_of_many_completers_one_wins(kinds: list[str]) -> None:
         if not won:
             await rt.complete(token, 99)
             won = [99]
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=PATIENCE)
         numbers = [each for each in won if each != "cancel"]
         assert len(numbers) <= 1
         if numbers:
@@ -360,7 +360,7 @@ async def test_a_wait_is_cheap() -> None:
         assert tasks < 20, "no task per wait"
         assert rt.activity().slots_used == 0
         await asyncio.gather(*(rt.complete(token, 1) for token in tokens))
-        assert {(await handle.result(timeout=10)).state for handle in handles} == {State.COMPLETED}
+        assert {(await handle.result(timeout=PATIENCE)).state for handle in handles} == {State.COMPLETED}
 
 
 async def _all_wait(rt: Runtime, count: int) -> bool:

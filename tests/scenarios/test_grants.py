@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound, make, types
 
 from clicket import Condition, Policy, Rule, Runtime, State, tool
@@ -178,11 +179,11 @@ async def test_calls_that_other_processes_run_use_grants_too(pay: Any, tmp_path:
     async with make([pay], url, policy=ASK, engine="workers") as rt, make([pay], url, policy=ASK):
         first = await rt.submit("pay", {"amount": 1})
         assert await rt.approve(first.id, by="Ada", grant={"uses": 1})
-        assert (await asyncio.wait_for(rt.call("pay", {"amount": 2}), 20)).output == "paid 2"
+        assert (await asyncio.wait_for(rt.call("pay", {"amount": 2}), PATIENCE)).output == "paid 2"
         third = await rt.submit("pay", {"amount": 3})
         assert (await rt.get(third.id)).waiting_for == "approval"
         assert await rt.respond(third.id, "not today", by="Ada")
-        result = await asyncio.wait_for(third.result(), 20)
+        result = await asyncio.wait_for(third.result(), PATIENCE)
     assert (result.output, result.metadata["answered_by"]) == ("not today", "Ada")
 
 
@@ -279,7 +280,7 @@ async def test_the_turn_of_an_agent_goes_on_with_the_answer(pay: Any) -> None:
         while not (asked := (await rt.history(waiting_for="approval")).items):
             await asyncio.sleep(0.01)
         assert await rt.respond(asked[0].id, "already paid", thread="t", by="Ada")
-        result = await asyncio.wait_for(turn, 20)
+        result = await asyncio.wait_for(turn, PATIENCE)
     assert result.text == "Done."
     assert "already paid" in repr(model.requests[-1].messages)
 
@@ -327,7 +328,7 @@ async def test_nested_calls_are_of_the_same_caller(store: str, pay: Any) -> None
         with pytest.raises(PermissionDenied):
             await rt.acting_for("ann").approve(asked[0].id, thread=asked[0].thread)
         assert await rt.approve(asked[0].id, thread=asked[0].thread, by="bob")
-        await asyncio.wait_for(turn, 20)
+        await asyncio.wait_for(turn, PATIENCE)
 
 
 async def test_two_people(store: str, pay: Any, paid: list[int]) -> None:
@@ -488,4 +489,4 @@ async def test_a_turn_that_was_begun_in_the_name_of_another_caller(store: str, p
             with pytest.raises(PermissionDenied):
                 await rt.approve(waiting[0].id, thread=waiting[0].thread, by=name)
         assert await rt.approve(waiting[0].id, thread=waiting[0].thread, by="bob")
-        await asyncio.wait_for(turn, 20)
+        await asyncio.wait_for(turn, PATIENCE)

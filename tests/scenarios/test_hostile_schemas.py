@@ -113,7 +113,7 @@ async def test_an_endlessly_recursive_schema_does_not_affect_other_tools(store: 
     except UsageError:
         return
     async with rt:
-        await asyncio.wait_for(rt.call("raw", {"a": 1}), 30)
+        await asyncio.wait_for(rt.call("raw", {"a": 1}), PATIENCE)
         assert (await rt.call("take")).success
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import make, sqlite_url
 
 from clicket import Runtime, tool
@@ -80,7 +80,7 @@ async def test_a_trial_whose_caller_leaves_blocks_the_tool_for_no_thread(tmp_pat
         pause = Pause(method, at, after=True)
         setattr(owner, name, pause)
         leaving = asyncio.create_task(one.call("flaky", thread="t"))
-        await asyncio.wait_for(pause.reached.wait(), 10)
+        await asyncio.wait_for(pause.reached.wait(), PATIENCE)
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
         setattr(owner, name, method)
@@ -91,7 +91,7 @@ async def test_a_trial_whose_caller_leaves_blocks_the_tool_for_no_thread(tmp_pat
                 result = await rt.call("flaky", thread="t")
                 return result.error is not None and result.error.code == "tool_error"
 
-            await eventually(tried, timeout=30)
+            await eventually(tried)
 
 
 async def test_names_with_colons_share_no_trial() -> None:
@@ -177,6 +177,6 @@ async def test_an_unanswered_webhook_does_not_outlive_its_runtime(caplog: pytest
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
         async with make([flaky], hub_webhook=url) as rt:
             await rt.hub("t").set("flaky", "maintenance", "x")
-            await asyncio.wait_for(tries.wait(), 10)
+            await asyncio.wait_for(tries.wait(), PATIENCE)
     assert "could not be notified that flaky is maintenance: it answered 503" in caplog.text
     assert "a task of the engine failed" not in caplog.text

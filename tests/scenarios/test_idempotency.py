@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import Conflict, RetryableError, State, ToolContext, tool
@@ -48,8 +48,8 @@ async def test_the_same_id_with_the_same_arguments_is_the_same_call(store: str, 
     counted = Counted()
     async with make([counted.tool], store) as rt:
         one = await rt.call("work", first, id="x")
-        two = await asyncio.wait_for(rt.call("work", second, id="x"), 30)
-        handle = await asyncio.wait_for(rt.submit("work", second, id="x"), 30)
+        two = await asyncio.wait_for(rt.call("work", second, id="x"), PATIENCE)
+        handle = await asyncio.wait_for(rt.submit("work", second, id="x"), PATIENCE)
         assert handle.id == "x"
         assert await handle.result() == one
         assert len((await rt.history()).items) == 1
@@ -76,7 +76,7 @@ async def test_the_same_id_with_other_arguments_is_a_conflict(store: str, first:
         one = await rt.call("work", first, id="x")
         for ask in (rt.call, rt.submit):
             with pytest.raises(Conflict, match="'x'") as raised:
-                await asyncio.wait_for(ask("work", second, id="x"), 30)
+                await asyncio.wait_for(ask("work", second, id="x"), PATIENCE)
             assert raised.value.code == "conflict"
         assert (await rt.get("x")).output == one.output
         assert len((await rt.history()).items) == 1
@@ -149,7 +149,7 @@ async def test_a_failed_call_is_not_run_again_under_its_id(store: str) -> None:
 
     async with make([fails], store) as rt:
         one = await rt.call("fails", id="x")
-        assert await asyncio.wait_for(rt.call("fails", id="x"), 30) == one
+        assert await asyncio.wait_for(rt.call("fails", id="x"), PATIENCE) == one
     assert runs == [1]
 
 
@@ -171,10 +171,10 @@ async def test_a_refused_call_keeps_its_id_too(store: str, first: Any, second: A
         assert one.error is not None
         assert one.error.code == "invalid_input"
         if same:
-            assert await asyncio.wait_for(rt.call("work", second, id="x"), 30) == one
+            assert await asyncio.wait_for(rt.call("work", second, id="x"), PATIENCE) == one
         else:
             with pytest.raises(Conflict):
-                await asyncio.wait_for(rt.call("work", second, id="x"), 30)
+                await asyncio.wait_for(rt.call("work", second, id="x"), PATIENCE)
     assert not counted.runs
 
 
@@ -238,7 +238,7 @@ async def test_a_call_that_another_runtime_runs_is_submitted_by_many_callers_at_
         callers = [asyncio.create_task(two.call("work", id="x")) for _ in range(3)]
         handles = [await two.submit("work", id="x") for _ in range(2)]
         gate.set()
-        result = await asyncio.wait_for(first.result(), 30)
-        others = await asyncio.wait_for(asyncio.gather(*callers, *(handle.result() for handle in handles)), 30)
+        result = await asyncio.wait_for(first.result(), PATIENCE)
+        others = await asyncio.wait_for(asyncio.gather(*callers, *(handle.result() for handle in handles)), PATIENCE)
         assert others == [result] * 5
         assert_sound(await one.get("x"))

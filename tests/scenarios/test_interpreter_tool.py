@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.kit.children import ROOT, is_running
 from tests.kit.forks import forked
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.cli_kit import PROGRAM
 from tests.scenarios.interpreter_kit import (
     NAME,
@@ -129,7 +129,7 @@ async def test_a_later_thread_gets_a_session_that_is_warm(tmp_path: Path) -> Non
             return bool(result.output["value"] == "[True, True, True]")
 
         numbers = itertools.count()
-        await eventually(warm, timeout=60)
+        await eventually(warm)
         (kept,) = (tmp_path / "cache").rglob("fontlist-*.json")
     async with runtime(interpreter(warm=False)) as rt:
         assert (await ran(rt, fonts, thread="cold")).output["value"] == repr([kept.name]), "one list for all"
@@ -259,7 +259,7 @@ async def test_a_killed_runtime_leaves_no_program_and_the_next_one_runs_it_again
     )
     try:
         assert child.stdout is not None
-        id, said = (await asyncio.wait_for(child.stdout.readline(), 60)).decode().split()
+        id, said = (await asyncio.wait_for(child.stdout.readline(), PATIENCE)).decode().split()
         assert said == "begun"
         sandboxed = descendants(child.pid)
         assert sandboxed
@@ -268,7 +268,7 @@ async def test_a_killed_runtime_leaves_no_program_and_the_next_one_runs_it_again
         await child.wait()
     await eventually(lambda: not any(map(is_running, sandboxed)))
     async with runtime(interpreter(timeout=0.5, grace=20), store) as rt:
-        record = await eventually(lambda: ended(rt, id), timeout=30)
+        record = await eventually(lambda: ended(rt, id))
         assert record.state is State.COMPLETED
         assert len(record.attempts) == 2
         assert record.output["status"] == "interrupted"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.kit.children import is_running
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios import process_tools
 from tests.scenarios.kit import assert_loop_is_free, assert_sound, make, sqlite_url, states
 
@@ -35,7 +35,7 @@ async def first_output(handle: Any) -> Any:
 
 
 async def works(rt: Runtime) -> None:
-    result = await asyncio.wait_for(rt.call("add", {"a": 1, "b": 2}), 20)
+    result = await asyncio.wait_for(rt.call("add", {"a": 1, "b": 2}), PATIENCE)
     assert result.output == 3
 
 
@@ -147,7 +147,7 @@ async def test_stopping_calls_before_they_start_costs_no_worker(store: str) -> N
             handle = await rt.submit("hang_with_child")
             for _ in range(turns):
                 await asyncio.sleep(0)
-            assert await asyncio.wait_for(handle.cancel(), 10)
+            assert await asyncio.wait_for(handle.cancel(), PATIENCE)
             assert (await handle.result()).state is State.CANCELLED
             assert_sound(await rt.get(handle.id))
         await works(rt)

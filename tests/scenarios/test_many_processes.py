@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.fleet import member, until_traced
 from tests.scenarios.fleet_tools import POLICY, TOOLS, traces
 from tests.scenarios.kit import assert_sound, make, states, types
@@ -32,7 +32,7 @@ async def front(sqlite: str) -> AsyncIterator[Runtime]:
 
 
 async def outcome(rt: Runtime, id: str) -> Any:
-    return await asyncio.wait_for((await rt.handle(id)).result(), 60)
+    return await asyncio.wait_for((await rt.handle(id)).result(), PATIENCE)
 
 
 def ran(folder: Path) -> Counter[str]:
@@ -52,14 +52,14 @@ async def test_submitted_here_run_there_and_watched_from_a_third(front: Runtime,
         async def half() -> bool:
             return types(await front.get("t")).count("output") >= 30
 
-        await eventually(half, timeout=30)
+        await eventually(half)
         (tmp_path / "go").touch()
-        result = await asyncio.wait_for(handle.result(), 30)
-        seen = (await asyncio.wait_for(live, 30))["value"]
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
+        seen = (await asyncio.wait_for(live, PATIENCE))["value"]
         record = await front.get("t")
         assert [event.seq for event in await ours] == [event["seq"] for event in seen]
         replayed = await watcher.do("watch", "t", after=10)
-        called = await asyncio.wait_for(front.call("slow", {"folder": str(tmp_path)}), 30)
+        called = await asyncio.wait_for(front.call("slow", {"folder": str(tmp_path)}), PATIENCE)
     assert result.output == "".join(f"{i};" for i in range(60))
     assert called.output == worker.pid
     assert [event["seq"] for event in seen] == list(range(1, len(record.events) + 1))
@@ -177,11 +177,11 @@ async def test_decided_before_while_and_after_a_worker_holds_it(
     assert await getattr(front, verdict)("before", by="Ada")
     assert not await front.approve("before")  # a second decision is refused
     async with member(sqlite) as worker, member(sqlite, "note") as third:
-        one = await asyncio.wait_for(first.result(), 30)
+        one = await asyncio.wait_for(first.result(), PATIENCE)
         await eventually(lambda: _is_held(front, "held"))
         assert not ran(tmp_path)["held"]
         assert await third.do(verdict, "held", by="Bob")
-        two = await asyncio.wait_for(second.result(), 30)
+        two = await asyncio.wait_for(second.result(), PATIENCE)
         for each in (front.approve, front.deny):
             assert not await each("held")
         assert not await worker.do("deny", "held")
@@ -238,11 +238,11 @@ async def test_of_many_concurrent_decisions_one_wins(sqlite: str, tmp_path: Path
 
 async def test_unclaimed_calls_still_end_on_time_or_when_cancelled(front: Runtime, tmp_path: Path) -> None:
     late = await front.submit("note", {"folder": str(tmp_path)}, deadline=0.2)
-    result = await asyncio.wait_for(late.result(), 20)
+    result = await asyncio.wait_for(late.result(), PATIENCE)
     assert (result.state, result.metadata["phase"]) == (State.TIMEOUT, "deadline")
     handle = await front.submit("note", {"folder": str(tmp_path)}, id="c")
     assert await handle.cancel("nobody came")
-    result = await asyncio.wait_for(handle.result(), 20)
+    result = await asyncio.wait_for(handle.result(), PATIENCE)
     assert result.state is State.CANCELLED
     assert not await handle.cancel()
     for id in (late.id, "c"):
@@ -254,7 +254,7 @@ async def test_an_approval_without_an_owner_still_has_its_deadline(sqlite: str, 
     policy = Policy(ask=["asked"], approval_timeout=0.2)
     async with make(TOOLS, sqlite, policy=policy, engine="workers") as front:
         handle = await front.submit("asked", {"folder": str(tmp_path)})
-        result = await asyncio.wait_for(handle.result(), 10)
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
     assert (result.state, result.metadata["phase"]) == (State.TIMEOUT, "approval")
 
 
@@ -265,15 +265,15 @@ async def test_a_caller_that_goes_away_takes_its_call_along(front: Runtime, sqli
         await until_traced(tmp_path, 1)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        assert (await asyncio.wait_for(outcome(front, "s"), 15)).state is State.CANCELLED
+        assert (await asyncio.wait_for(outcome(front, "s"), PATIENCE)).state is State.CANCELLED
 
 
 async def test_what_the_front_can_answer_itself_needs_no_worker(front: Runtime, sqlite: str, tmp_path: Path) -> None:
     arguments = {"folder": str(tmp_path), "x": 1}
     async with member(sqlite):
-        assert not (await asyncio.wait_for(front.call("shared", arguments), 30)).cached
-    again = await asyncio.wait_for(front.call("shared", arguments), 10)
-    refused = await asyncio.wait_for(front.call("note", {"folder": 5}), 10)
+        assert not (await asyncio.wait_for(front.call("shared", arguments), PATIENCE)).cached
+    again = await asyncio.wait_for(front.call("shared", arguments), PATIENCE)
+    refused = await asyncio.wait_for(front.call("note", {"folder": 5}), PATIENCE)
     assert again.cached
     assert refused.error is not None
     assert refused.error.code == "invalid_input"
@@ -362,7 +362,7 @@ async def test_a_hundred_equal_calls_in_four_processes_run_the_tool_once(sqlite:
         answers = [each.begin("call_many", "shared", 25, arguments) for each in fleet]
         await until_traced(tmp_path, 1)
         (tmp_path / "go").touch()
-        results = [one for answer in answers for one in (await asyncio.wait_for(answer, 60))["value"]]
+        results = [one for answer in answers for one in (await asyncio.wait_for(answer, PATIENCE))["value"]]
         stats = [await each.do("stats") for each in fleet]
     assert len(results) == 100
     assert {result["output"] for result in results} == {7}
@@ -382,7 +382,7 @@ async def test_when_the_process_that_leads_is_killed_another_takes_over(sqlite: 
             await doomed.kill()
             await until_traced(tmp_path, 2)
             (tmp_path / "go").touch()
-            results = await asyncio.wait_for(asyncio.gather(*calls), 60)
+            results = await asyncio.wait_for(asyncio.gather(*calls), PATIENCE)
             assert (await outcome(rt, "first")).output == 7
     assert {result.output for result in results} == {7}
     # One run for the call that its dead process left, and one for all the others.
@@ -402,10 +402,10 @@ async def test_a_leader_that_sleeps_past_its_lease_is_followed_by_another(sqlite
             call = asyncio.create_task(rt.call("shared", arguments))
             await until_traced(tmp_path, 2)
             (tmp_path / "go").touch()
-            assert (await asyncio.wait_for(call, 60)).output == 7
+            assert (await asyncio.wait_for(call, PATIENCE)).output == 7
             result = await outcome(rt, "first")
             sleeper.process.send_signal(signal.SIGCONT)
-            late = (await asyncio.wait_for(waiting, 60))["value"]
+            late = (await asyncio.wait_for(waiting, PATIENCE))["value"]
             assert (await sleeper.do("result", "first"))["output"] == result.output == 7
             assert (await rt.call("shared", arguments)).cached
             await sleeper.leave()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.kit import assert_sound, make, sqlite_url
@@ -40,7 +40,7 @@ async def result_of(clock: StepClock, handle: CallHandle) -> ToolResult:
         await clock.run(1.0)
         if waiter.done():
             break
-    return await asyncio.wait_for(waiter, 30)
+    return await asyncio.wait_for(waiter, PATIENCE)
 
 
 async def put_away(rt: Runtime, id: str) -> bool:
@@ -194,7 +194,7 @@ async def test_over_the_stores_of_fleets(shared: str) -> None:
             schedule = await two.schedules.get("minutely")
             return schedule.fired >= 3 and not schedule.waiting
 
-        await eventually(caught_up, timeout=30)
+        await eventually(caught_up)
         log = (await two.schedules.get("minutely")).log
         fired = [entry.due for entry in log if entry.outcome == "fired"]
         assert fired[:3] == [since + 60, since + 120, since + 180]

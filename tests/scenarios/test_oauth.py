@@ -17,7 +17,7 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 from tests.kit.authorization_server import REDIRECT, AuthorizationServer
 from tests.kit.issuer import bearer
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.mcp.kit import BOTH, _end_watchers
 from tests.redis_server import free_port
 from tests.scenarios.kit import make
@@ -56,7 +56,7 @@ async def served(oauth: AuthorizationServer, **more: Any) -> AsyncIterator[tuple
     try:
         async with (
             serving(runtime, port=port, options=Options(stop_timeout=2.0)),
-            httpx2.AsyncClient(base_url=url, timeout=30) as client,
+            httpx2.AsyncClient(base_url=url, timeout=PATIENCE) as client,
         ):
             yield url, client, runtime
     finally:
@@ -118,7 +118,7 @@ async def test_the_whole_flow_of_an_mcp_client(
     storage = Storage()
     async with served(oauth, opaque=kind == "opaque") as (url, client, runtime):
         async with (
-            httpx2.AsyncClient(auth=provider(url, oauth, storage, "ann"), timeout=30) as http,
+            httpx2.AsyncClient(auth=provider(url, oauth, storage, "ann"), timeout=PATIENCE) as http,
             Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as mcp,
         ):
             assert "add" in [tool.name for tool in (await mcp.list_tools()).tools]
@@ -203,4 +203,4 @@ async def _eventually_answers(client: httpx2.AsyncClient, token: str, status: in
     async def answers() -> bool:
         return (await client.get("/calls", headers=bearer(token))).status_code == status
 
-    await eventually(answers, timeout=30)
+    await eventually(answers)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound, make, types
 
 from clicket import Event, RetryableError, ToolContext, tool
@@ -221,6 +221,6 @@ async def test_an_async_generator_in_a_thread_of_its_own_streams_too(store: str)
             yield i
 
     async with make([count], store) as rt:
-        result = await asyncio.wait_for(rt.call("count"), 20)
+        result = await asyncio.wait_for(rt.call("count"), PATIENCE)
     assert result.error is None
     assert result.output == list(range(500))

@@ -7,7 +7,7 @@ import random
 import time
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound, make, types
 
 from clicket import Runtime, State, ToolContext, tool
@@ -133,7 +133,7 @@ async def test_cancel_from_another_process_reaches_the_body(sqlite: str) -> None
         handle = await owner.submit("endless", id="e")
         await started.wait()
         assert await other.cancel("e", reason="from afar")
-        result = await asyncio.wait_for(handle.result(), 30)
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
         assert result.state is State.CANCELLED
         assert result.error is not None
         assert "from afar" in result.error.message

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.kit.children import ROOT, environment
 from tests.kit.forks import forked
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.crash_child import POLICY, TOOLS
 from tests.scenarios.kit import assert_sound, make, sqlite_url, states, types
 
@@ -77,7 +77,7 @@ def reopen(folder: Path, **settings: Any) -> Runtime:
 
 
 async def result_of(rt: Runtime, id: str) -> Any:
-    return await asyncio.wait_for((await rt.handle(id)).result(), 20)
+    return await asyncio.wait_for((await rt.handle(id)).result(), PATIENCE)
 
 
 @pytest.mark.parametrize("name", ["idempotent", "read_only", "rerun", "streaming_again"])
@@ -220,7 +220,7 @@ async def test_a_deadline_goes_on_across_a_crash(tmp_path: Path) -> None:
         await doomed.until("accepted asked")
         await doomed.kill()
     async with reopen(tmp_path) as rt:
-        result = await asyncio.wait_for((await rt.handle("asked")).result(), 10)
+        result = await asyncio.wait_for((await rt.handle("asked")).result(), PATIENCE)
         record = await rt.get("asked")
     assert result.state is State.TIMEOUT
     assert result.metadata["phase"] == "deadline"
@@ -279,7 +279,7 @@ async def test_a_stopped_owner_that_wakes_up_is_fenced_and_its_result_kept_as_la
             assert record.error.code == "outcome_unknown"
             # Its callers get the outcome that counts, and it can close.
             await sleeper.until("result resumes failed None", "closed")
-            assert await asyncio.wait_for(sleeper.process.wait(), 20) == 0
+            assert await asyncio.wait_for(sleeper.process.wait(), PATIENCE) == 0
 
 
 async def test_a_call_that_kills_every_owner_is_given_up(tmp_path: Path) -> None:

@@ -347,7 +347,7 @@ async def test_stuck_tools_do_not_hold_up_big_results_of_others(store: str) -> N
     try:
         async with make([stuck, returning({"rows": ["x" * 100] * 30_000})], store, worker_threads=1) as rt:
             assert (await rt.call("stuck")).metadata["abandoned"]
-            assert (await asyncio.wait_for(rt.call("give"), 10)).artifact
+            assert (await asyncio.wait_for(rt.call("give"), PATIENCE)).artifact
             gate.set()
     finally:
         gate.set()
@@ -385,7 +385,9 @@ async def test_error_messages_are_bounded_and_clean(store: str) -> None:
         raise ValueError
 
     async with make([shouts, surrogate, rude, empty], store) as rt:
-        results = {name: await asyncio.wait_for(rt.call(name), 30) for name in ("shouts", "surrogate", "rude", "empty")}
+        results = {
+            name: await asyncio.wait_for(rt.call(name), PATIENCE) for name in ("shouts", "surrogate", "rude", "empty")
+        }
         for result in results.values():
             assert result.error is not None
             assert result.error.code == "tool_error"

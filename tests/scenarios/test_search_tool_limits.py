@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.cli_kit import PROGRAM
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.search_kit import NAME, QUESTION, Gate, index_at, index_in_memory
@@ -65,7 +65,7 @@ async def test_engines_that_are_silent_for_too_long_end_the_call(index: Index) -
     budget = Budget(query=60, searching=60)
     search = deep_search.tool(engine=silent, idle_timeout=0.2, budget=budget, options={"max_retries": 0})
     async with make([search]) as rt:
-        result = await asyncio.wait_for(rt.call(NAME, {"query": QUESTION}), 10)
+        result = await asyncio.wait_for(rt.call(NAME, {"query": QUESTION}), PATIENCE)
         assert (result.state, result.metadata["phase"]) == (State.TIMEOUT, "idle")
 
 

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from tests.kit.children import environment
 from tests.kit.forks import FORKED
-from tests.kit.waiting import eventually_sync
+from tests.kit.waiting import PATIENCE, eventually_sync
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +39,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
         assert server.stdout is not None
         ready = json.loads(server.stdout.readline())
         assert ready["agents"] == ["assistant"]
-        with httpx2.Client(base_url=ready["url"], timeout=30) as http:
+        with httpx2.Client(base_url=ready["url"], timeout=PATIENCE) as http:
             yield http
         server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=60) == 0
+        assert server.wait(timeout=PATIENCE) == 0
     assert os.listdir(folder) == [], "its store is a temporary file"
 
 
@@ -60,7 +60,7 @@ def test_it_shows_calls_in_every_state_and_its_agent_answers(demo: httpx2.Client
                 seen.add("waits for approval")
         return seen >= wanted | codes
 
-    eventually_sync(shown, timeout=60)
+    eventually_sync(shown)
     answer = demo.post("/agents/mine/messages", json={"message": "What is the weather in Oslo?", "wait": True}).json()
     assert (answer["stopped"], "Oslo" in answer["text"]) == ("finished", True)
 
@@ -70,11 +70,11 @@ def test_every_screen_of_the_console_has_something_to_show(demo: httpx2.Client) 
         found: list[dict[str, Any]] = demo.get(path).json()["items"]
         return found
 
-    assert eventually_sync(lambda: [each for each in items("/grants") if each["used"] == 2], timeout=60)
+    assert eventually_sync(lambda: [each for each in items("/grants") if each["used"] == 2])
     assert {each["name"] for each in items("/schedules")} == {"rates", "nightly-summary", "monthly-export"}
-    assert eventually_sync(lambda: items("/notices?state=delivered"), timeout=60)
-    assert eventually_sync(lambda: items("/notices?state=failed"), timeout=60)
-    assert eventually_sync(lambda: len(demo.get("/spend?by=thread").json()["items"]) > 2, timeout=60)
+    assert eventually_sync(lambda: items("/notices?state=delivered"))
+    assert eventually_sync(lambda: items("/notices?state=failed"))
+    assert eventually_sync(lambda: len(demo.get("/spend?by=thread").json()["items"]) > 2, timeout=PATIENCE)
     assert {each["name"] for each in items("/spend/budgets")} >= {"everything", "each agent"}
 
     def waiting() -> bool:
@@ -88,7 +88,7 @@ def test_every_screen_of_the_console_has_something_to_show(demo: httpx2.Client) 
         checked = any("reconciled" in call["metadata"] for call in calls)
         return waits >= {"approval", "external", "time"} and half and answered and checked
 
-    eventually_sync(waiting, timeout=60)
+    eventually_sync(waiting)
 
 
 def test_it_binds_loopback_only(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.agent_server_kit import script
 from tests.scenarios.cli_kit import Command, Place
 from tests.scenarios.kit import sqlite_url
@@ -99,7 +100,7 @@ def _over(url: str) -> Any:
 
 def test_a_turn_is_handed_back_when_the_server_leaves(place: Place) -> None:
     server, url = serve(place)
-    with httpx2.stream("POST", f"{url}/agents/t/messages", json={"message": "work"}, timeout=60) as response:
+    with httpx2.stream("POST", f"{url}/agents/t/messages", json={"message": "work"}, timeout=PATIENCE) as response:
         lines = response.iter_lines()
         while "waiter" not in next(lines):
             pass

@@ -115,7 +115,7 @@ async def test_a_crowd_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
         silent = [await stopped(it, path) for _ in range(STOPPED)]
         readers = [Reader(it, path, every=1_000 if number % 10 else 7) for number in range(CROWD - STOPPED)]
         tasks = [asyncio.create_task(reader.read()) for reader in readers]
-        await eventually(lambda: len(it.parts.event_streams.open) >= CROWD * 0.9, timeout=60)
+        await eventually(lambda: len(it.parts.event_streams.open) >= CROWD * 0.9)
         before = memory()
         for _ in range(40):
             step.release()
@@ -134,5 +134,5 @@ async def test_a_crowd_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
         assert grown < 240_000 * CROWD, f"{grown / 1e6:.0f} MB more"
         for raw in silent:
             raw.close()
-        await eventually(lambda: not it.parts.event_streams.open, timeout=30)
+        await eventually(lambda: not it.parts.event_streams.open)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -73,7 +73,7 @@ def test_for_people(place: Place) -> None:
 
 def test_leaving_with_open_streams_and_running_calls_is_bounded(place: Place) -> None:
     server, ready = serve(place)
-    with httpx2.Client(base_url=ready["url"], timeout=30) as client, httpx2.Client(timeout=30) as other:
+    with httpx2.Client(base_url=ready["url"], timeout=PATIENCE) as client, httpx2.Client(timeout=PATIENCE) as other:
         id = client.post("/calls", json={"tool": "waiter"}).json()["id"]
         with other.stream("GET", f"{ready['url']}/calls/{id}/events") as stream:
             lines = stream.iter_lines()
@@ -204,7 +204,7 @@ def test_more_idle_connections_than_descriptors(place: Place, monkeypatch: pytes
         for _ in range(600):
             stack.enter_context(socket.create_connection((ready["host"], ready["port"])))
         body = {"tool": "base_tool", "arguments": {"data": "x"}, "wait": True}
-        assert httpx2.post(f"{ready['url']}/calls", json=body, timeout=30).json()["output"] == "base(x)"
+        assert httpx2.post(f"{ready['url']}/calls", json=body, timeout=PATIENCE).json()["output"] == "base(x)"
     server.signal(signal.SIGTERM)
     assert server.ended() == 0
     assert "Too many open files" not in server.err
@@ -219,4 +219,4 @@ def test_it_names_the_authorization_server(place: Place) -> None:
         found = client.get("/.well-known/oauth-protected-resource").json()
         assert found["authorization_servers"] == ["https://login.example"]
     plain = place.start("serve", "--port", "0", **given)
-    cli_kit.eventually_sync(lambda: "access tokens of https://login.example" in plain.err + plain.out, timeout=60)
+    cli_kit.eventually_sync(lambda: "access tokens of https://login.example" in plain.err + plain.out)

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import make
 from tests.scenarios.otel_kit import Collector
 from tests.scenarios.server_kit import TOOLS
@@ -23,7 +24,7 @@ async def test_calls_join_the_trace_of_their_request(wait: Any) -> None:
     collector.watch(runtime)
     async with (
         serving(runtime, port=0, options=Options(stop_timeout=2.0)) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE) as client,
     ):
         for id, headers in (
             ("joined", {"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "a=b"}),
@@ -50,7 +51,7 @@ async def test_a_call_over_mcp_joins_the_trace_of_its_message_or_else_of_its_req
     head = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
     async with (
         serving(runtime, port=0, options=Options(stop_timeout=2.0)) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE) as client,
     ):
         for id, headers, said in (
             ("request", head, {}),

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios import fleet_tools
 from tests.scenarios.kit import assert_sound, make, states, types
 from tests.scenarios.shutdown_kit import Body, outcome, until_state, why
@@ -247,7 +248,7 @@ async def test_a_closed_runtime_signs_off_and_leaves_no_slot(sqlite: str) -> Non
         [owner] = await other.store.owners()
         assert owner.mine
         # Both the tool's slot and the flight are free again.
-        assert (await asyncio.wait_for(other.call("work"), 20)).output == 2
+        assert (await asyncio.wait_for(other.call("work"), PATIENCE)).output == 2
 
 
 async def test_a_waiter_for_a_call_of_another_process_learns_that_the_runtime_closed(sqlite: str) -> None:

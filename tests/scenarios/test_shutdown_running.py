@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound, make, states
 from tests.scenarios.shutdown_kit import Body, outcome, until_state, why
 
@@ -120,7 +120,7 @@ async def test_a_thread_that_does_not_return_is_left_to_itself(sqlite: str, opti
         async with make([stuck], sqlite) as rt:
             await rt.submit("stuck", id="s")
             await eventually(lambda: runs)
-            await asyncio.wait_for(rt.close(patience=0), 20)
+            await asyncio.wait_for(rt.close(patience=0), PATIENCE)
         async with make([stuck], sqlite) as rt:
             result = await outcome(rt, "s")
             assert_sound(await rt.get("s"))

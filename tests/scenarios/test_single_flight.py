@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.cache_kit import stepped
 from tests.scenarios.kit import assert_sound, make, states
 
@@ -52,7 +52,7 @@ async def waiting(rt: Runtime, count: int, x: Any = None) -> list[Any]:
 
 
 async def results(handles: list[Any]) -> list[Any]:
-    return list(await asyncio.wait_for(asyncio.gather(*(handle.result() for handle in handles)), 30))
+    return list(await asyncio.wait_for(asyncio.gather(*(handle.result() for handle in handles)), PATIENCE))
 
 
 # One runs -------------------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ async def test_equal_calls_of_two_runtimes_over_one_store_run_the_tool_once(sqli
         calls = [asyncio.create_task(rt.call("work", {"x": 1})) for _ in range(25) for rt in (one, two)]
         await work.running()
         work.gate.set()
-        done = await asyncio.wait_for(asyncio.gather(*calls), 30)
+        done = await asyncio.wait_for(asyncio.gather(*calls), PATIENCE)
         stats = await two.cache.stats()
         assert_at_rest(one, two)
     assert work.runs == [1]
@@ -234,9 +234,9 @@ async def test_a_leader_that_could_not_look_does_not_keep_the_flight(sqlite: str
                 get(key, now, found)
 
         store.cache_get = flaky
-        assert (await asyncio.wait_for(rt.call("work"), 10)).output == 1
+        assert (await asyncio.wait_for(rt.call("work"), PATIENCE)).output == 1
         await rt.cache.clear()
-        assert (await asyncio.wait_for(rt.call("work"), 10)).output == 2
+        assert (await asyncio.wait_for(rt.call("work"), PATIENCE)).output == 2
 
 
 async def test_a_leader_that_was_cancelled_while_the_store_failed_does_not_run(sqlite: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from tests.kit.tools import forever
+from tests.kit.waiting import PATIENCE
 
 from clicket import Policy, Runtime, Settings, State, ToolContext, tool
 from clicket.errors import ClicketError
@@ -108,4 +109,4 @@ async def test_a_follower_of_a_call_that_is_handed_back_gets_an_error(sqlite: st
         await asyncio.sleep(0)
     await rt.close()
     with pytest.raises(ClicketError, match="closed"):
-        await asyncio.wait_for(following, 30)
+        await asyncio.wait_for(following, PATIENCE)

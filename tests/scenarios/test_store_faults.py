@@ -199,7 +199,7 @@ async def test_a_call_under_way_waits_for_the_lock_and_loses_nothing(tmp_path: P
             await asyncio.wait_for(handle.result(), 0.3)
         assert await rt.state(handle.id) is not State.COMPLETED
         lock.release()
-        assert (await asyncio.wait_for(handle.result(), 10)).output == "done"
+        assert (await asyncio.wait_for(handle.result(), PATIENCE)).output == "done"
         assert_sound(await rt.get(handle.id))
 
 
@@ -209,7 +209,7 @@ async def test_two_submits_of_one_id_on_a_locked_file_both_get_an_answer(tmp_pat
         lock = Lock(tmp_path / "calls.db")
         asks = [asyncio.create_task(rt.call("add", {"a": 1, "b": 1}, id="x")) for _ in range(3)]
         await asyncio.sleep(0)
-        answers = await asyncio.wait_for(asyncio.gather(*asks, return_exceptions=True), 40)
+        answers = await asyncio.wait_for(asyncio.gather(*asks, return_exceptions=True), PATIENCE)
         lock.release()
         assert {type(a) for a in answers} == {StoreUnavailable}
         assert (await rt.call("add", {"a": 1, "b": 1}, id="x")).output == 2
@@ -221,7 +221,7 @@ async def test_opening_a_locked_new_file_is_refused_in_bounded_time(tmp_path: Pa
     try:
         async with measured_lag() as lag:
             with pytest.raises(StoreUnavailable, match=r"calls\.db"):
-                await asyncio.wait_for(make([add], sqlite_url(tmp_path), open_timeout=0.5).open(), 30)
+                await asyncio.wait_for(make([add], sqlite_url(tmp_path), open_timeout=0.5).open(), PATIENCE)
         assert lag.worst < 0.4, "the loop goes on while the store waits for the lock"
     finally:
         connection.execute("ROLLBACK")
@@ -278,7 +278,7 @@ async def test_a_full_disk_refuses_calls_keeps_what_it_has_and_goes_on_when_ther
         for id in kept:  # reads still work
             assert_sound(await rt.get(id))
         ballast.unlink()
-        assert (await asyncio.wait_for(rt.call("add", {"a": 1, "b": 1}, id="refused"), 10)).output == 2
+        assert (await asyncio.wait_for(rt.call("add", {"a": 1, "b": 1}, id="refused"), PATIENCE)).output == 2
         for record in (await rt.history(limit=1_000)).items:
             assert_sound(record)
             assert record.state is State.COMPLETED
@@ -314,12 +314,12 @@ async def test_an_outcome_that_could_not_be_written_for_long_is_returned_and_sti
         ballast = fill(small_disk)
         gate.set()
         with pytest.raises(StoreUnavailable):
-            await asyncio.wait_for(handle.result(), 10)
+            await asyncio.wait_for(handle.result(), PATIENCE)
         assert await rt.state(handle.id) is State.RUNNING
         ballast.unlink()
-        result = await asyncio.wait_for((await rt.handle(handle.id)).result(), 10)
+        result = await asyncio.wait_for((await rt.handle(handle.id)).result(), PATIENCE)
         assert result.output == "x" * 200_000
-        assert (await asyncio.wait_for(rt.call("add", {"a": 1, "b": 1}), 10)).output == 2
+        assert (await asyncio.wait_for(rt.call("add", {"a": 1, "b": 1}), PATIENCE)).output == 2
         assert_sound(await rt.get(handle.id))
 
 
@@ -361,7 +361,7 @@ def test_a_limit_on_file_sizes_is_store_unavailable_too(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", script, sqlite_url(tmp_path)],
-        capture_output=True, check=False, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True, check=False, text=True, timeout=PATIENCE, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "good"

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound, label, make, states, types
 
 from clicket import Event, State, ToolContext, tool
@@ -80,7 +81,7 @@ async def test_replay_starts_after_any_number(store: str) -> None:
         whole = await read(handle)
         for source in (handle, await rt.handle(handle.id)):
             for after in range(len(whole) + 2):
-                assert await asyncio.wait_for(read(source, after), 30) == whole[after:]
+                assert await asyncio.wait_for(read(source, after), PATIENCE) == whole[after:]
 
 
 async def test_a_reader_in_another_process_sees_the_same(sqlite: str) -> None:
@@ -173,8 +174,8 @@ async def test_a_generator_that_never_waits_does_not_freeze_the_others(store: st
     async with make([spin, quick], store) as rt:
         handle = await rt.submit("spin")
         for _ in range(5):
-            assert (await asyncio.wait_for(rt.call("quick"), 30)).output == "quick"
-        assert await asyncio.wait_for(handle.cancel(), 30)
+            assert (await asyncio.wait_for(rt.call("quick"), PATIENCE)).output == "quick"
+        assert await asyncio.wait_for(handle.cancel(), PATIENCE)
 
 
 async def test_values_that_are_not_text_are_kept_as_values(store: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 from tests.cutting_proxy import cutting_proxy
 from tests.kit.tools import add, breaks
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import key_for, served, serving_in_thread
 
@@ -24,12 +25,12 @@ async def test_every_event_of_every_call_comes_in_order() -> None:
     async with make([add, breaks]) as rt, rt.subscribe() as events:
         await rt.call("add", {"a": 1, "b": 2}, thread="t1", id="one")
         await rt.call("breaks", {}, thread="t2", id="two")
-        seen = [await asyncio.wait_for(anext(events), 30) for _ in range(11)]
+        seen = [await asyncio.wait_for(anext(events), PATIENCE) for _ in range(11)]
         record = await rt.get("one", thread="t1")
         assert [plain(event) for event in seen] == record.events
         assert {(e.thread, e.tool, e.caller) for e in seen if isinstance(e, CallEvent)} == {("t1", "add", "")}
         rest = (await rt.get("two", thread="t2")).events
-        assert [plain(await asyncio.wait_for(anext(events), 30)) for _ in rest] == rest
+        assert [plain(await asyncio.wait_for(anext(events), PATIENCE)) for _ in rest] == rest
 
 
 async def test_a_filter_leaves_out_the_rest() -> None:
@@ -38,7 +39,7 @@ async def test_a_filter_leaves_out_the_rest() -> None:
         async with rt.subscribe(wanted) as events:
             for thread in ("t1", "t2", "t3"):
                 await rt.call("add", {"a": 1, "b": 2}, thread=thread)
-            seen = [await asyncio.wait_for(anext(events), 30) for _ in range(4)]
+            seen = [await asyncio.wait_for(anext(events), PATIENCE) for _ in range(4)]
             assert all(isinstance(event, Event) for event in seen)
             assert [str(event.state) for event in seen if isinstance(event, Event)] == [
                 "initializing", "running", "running", "completed",
@@ -51,7 +52,7 @@ async def test_a_caller_sees_its_own_calls_alone() -> None:
         async with ann.subscribe(EventFilter(types=frozenset({"created"}))) as events:
             await bob.call("add", {"a": 1, "b": 2}, id="bobs")
             await ann.call("add", {"a": 1, "b": 2}, id="anns")
-            first = await asyncio.wait_for(anext(events), 30)
+            first = await asyncio.wait_for(anext(events), PATIENCE)
             assert isinstance(first, Event)
             assert first.call_id == "anns"
 
@@ -82,7 +83,7 @@ async def test_a_subscription_ends_when_the_runtime_closes() -> None:
     async with make([add]) as rt:
         reader = asyncio.ensure_future(read(rt.subscribe(EventFilter(types=frozenset({"created", "state_changed"})))))
         await rt.call("add", {"a": 1, "b": 2})
-    assert await asyncio.wait_for(reader, 30) == ["created"] + ["state_changed"] * 3
+    assert await asyncio.wait_for(reader, PATIENCE) == ["created"] + ["state_changed"] * 3
     assert rt.observers.listeners == []
 
 
@@ -96,11 +97,11 @@ async def test_a_client_has_the_same_events() -> None:
             await client.call("add", {"a": 1, "b": 2}, thread="t1", id="one")
             await client.call("breaks", {}, thread="t2", id="two")
             record = await client.get("one", thread="t1")
-            seen = [await asyncio.wait_for(anext(everything), 30) for _ in record.events]
+            seen = [await asyncio.wait_for(anext(everything), PATIENCE) for _ in record.events]
             assert [plain(event) for event in seen] == record.events
             assert {(e.thread, e.tool) for e in seen if isinstance(e, CallEvent)} == {("t1", "add")}
             await client.call("add", {"a": 1, "b": 2}, thread="t1", id="three")
-            chosen = [await asyncio.wait_for(anext(some), 30) for _ in range(8)]
+            chosen = [await asyncio.wait_for(anext(some), PATIENCE) for _ in range(8)]
             assert [(e.call_id, e.type) for e in chosen if isinstance(e, CallEvent)] == [
                 (id, type) for id in ("one", "three") for type in ("created", *["state_changed"] * 3)
             ]
@@ -111,13 +112,13 @@ async def test_states_and_a_cursor() -> None:
     async with served([add, breaks]) as it, Client(it.url) as client, it.runtime.subscribe(wanted) as here:
         async with client.subscribe(wanted) as events:
             await client.call("add", {"a": 1, "b": 2}, id="one")
-            assert plain(await asyncio.wait_for(anext(events), 30)).state == "completed"
+            assert plain(await asyncio.wait_for(anext(events), PATIENCE)).state == "completed"
             cursor = events.cursor
         await client.call("breaks", {}, id="two")
         async with client.subscribe(wanted, after=cursor) as events:
-            found = plain(await asyncio.wait_for(anext(events), 30))
+            found = plain(await asyncio.wait_for(anext(events), PATIENCE))
             assert (found.call_id, found.state) == ("two", "failed")
-        assert [plain(await asyncio.wait_for(anext(here), 30)).call_id for _ in range(2)] == ["one", "two"]
+        assert [plain(await asyncio.wait_for(anext(here), PATIENCE)).call_id for _ in range(2)] == ["one", "two"]
 
 
 async def test_a_client_that_was_away_misses_nothing_or_gets_a_gap() -> None:
@@ -129,13 +130,13 @@ async def test_a_client_that_was_away_misses_nothing_or_gets_a_gap() -> None:
         client.subscribe(EventFilter(types=frozenset({"created"}))) as events,
     ):
         await it.runtime.call("add", {"a": 1, "b": 2}, id="one")
-        assert plain(await asyncio.wait_for(anext(events), 30)).call_id == "one"
+        assert plain(await asyncio.wait_for(anext(events), PATIENCE)).call_id == "one"
         await proxy.drop_all()
         await it.runtime.call("add", {"a": 1, "b": 2}, id="two")
-        assert plain(await asyncio.wait_for(anext(events), 30)).call_id == "two"
+        assert plain(await asyncio.wait_for(anext(events), PATIENCE)).call_id == "two"
         proxy.target = port_of(restarted.url)  # another server over the same store numbers its events from 1
         await proxy.drop_all()
-        assert await asyncio.wait_for(anext(events), 30) == Gap(None)
+        assert await asyncio.wait_for(anext(events), PATIENCE) == Gap(None)
         await events.close()
         assert await anext(events, None) is None
 
@@ -151,7 +152,7 @@ async def test_a_key_gets_the_events_of_its_own_calls_alone() -> None:
         async with ann, bob, ann.subscribe(EventFilter(types=frozenset({"created"}))) as events:
             await bob.call("add", {"a": 1, "b": 2}, id="bobs")
             await ann.call("add", {"a": 1, "b": 2}, id="anns")
-            assert plain(await asyncio.wait_for(anext(events), 30)).call_id == "anns"
+            assert plain(await asyncio.wait_for(anext(events), PATIENCE)).call_id == "anns"
 
 
 def test_programs_without_a_loop_have_it_too() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.kit.forks import FORKED
+from tests.kit.waiting import PATIENCE
 
 from clicket import Settings, State, sync, tool
 from clicket.errors import UsageError
@@ -75,7 +76,7 @@ def test_cache_and_engine_are_set_as_in_the_async_face(store: str, sqlite: str) 
 def test_recover_reports_its_progress(sqlite: str, name: str, field: str, state: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
     command = [sys.executable, *FORKED, "-c", DIES, sqlite, name]
-    assert subprocess.run(command, env=environment, check=False, timeout=60).returncode == 9
+    assert subprocess.run(command, env=environment, check=False, timeout=PATIENCE).returncode == 9
 
     @tool(read_only=True)
     def look() -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.otel_kit import Collector, facts
 from tests.scenarios.test_recovery import TOOLS, crash
@@ -118,7 +119,7 @@ def run(program: str, folder: Path, **environment: str) -> subprocess.CompletedP
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "CLICKET_"))}
     return subprocess.run(
         [sys.executable, "-c", program], cwd=folder, env={**kept, "PYTHONPATH": str(ROOT / "src"), **environment},
-        capture_output=True, text=True, check=False, timeout=90,
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
 
 
@@ -200,7 +201,7 @@ async def test_calls_that_a_crash_left_get_a_span_of_their_own(tmp_path: Path) -
     seen = Collector()
     async with seen.watch(make(TOOLS, sqlite_url(tmp_path))) as rt:
         for id in ("plain", "idempotent"):
-            await asyncio.wait_for((await rt.handle(id)).result(), 30)
+            await asyncio.wait_for((await rt.handle(id)).result(), PATIENCE)
     spans = seen.calls()
     assert {id: facts(span)["clicket.state"] for id, span in spans.items()} == {
         "plain": "failed",
@@ -250,5 +251,5 @@ async def _taken_up(folder: Path, traceparent: object) -> Any:
         patched.setattr(SqliteStore, "claim_orphans", claimed)
         await rt.open()
     async with aclosing(SimpleNamespace(aclose=rt.close)):
-        await asyncio.wait_for((await rt.handle("plain")).result(), 30)
+        await asyncio.wait_for((await rt.handle("plain")).result(), PATIENCE)
     return seen.calls()["plain"]

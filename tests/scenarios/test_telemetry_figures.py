@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.kit.tools import breaks
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.fleet import member, until_traced
@@ -259,7 +259,7 @@ async def test_over_many_processes_crashes_and_handovers(kind: str, sqlite: str,
                 await doomed.kill()
                 await other.do("recover")
                 handles = [await front.handle(id) for id in ("unknown", "again")]
-                ends = await asyncio.wait_for(asyncio.gather(*(handle.result() for handle in handles)), 60)
+                ends = await asyncio.wait_for(asyncio.gather(*(handle.result() for handle in handles)), PATIENCE)
                 assert [end.state.value for end in ends] == ["failed", "completed"]
                 await other.leave()
             await agree(front)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import Api, key_for, served
@@ -74,7 +75,7 @@ async def test_unknown_outcomes_are_listed_by_age_until_they_are_settled(store: 
         assert settled(record) == {
             "happened": True, "output": {"receipt": 7}, "by": "ann", "note": "on the statement", "rerun_as": None,
         }  # fmt: skip
-        event = await asyncio.wait_for(anext(news), 30)
+        event = await asyncio.wait_for(anext(news), PATIENCE)
         assert (event.call_id, event.type) == ("a", "resolved"), "readers of this process get the event"  # type: ignore[union-attr]  # no gap
         after = await rt.get("a")
         assert after.resolution == record.resolution

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.kit.children import is_running
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios import worker_tools
 from tests.scenarios.cli_kit import PROGRAM, Place
 from tests.scenarios.kit import assert_sound, sqlite_url
@@ -133,7 +133,7 @@ class TestManyProcesses:
         pids = [int(pid) for pid in worker.until(lambda: written(place))[0].split()]
         assert all(map(is_running, pids))
         assert place.json("cancel", "tree", "--wait", "60s")["cancelled"]
-        await eventually(lambda: not any(map(is_running, pids)), timeout=60)
+        await eventually(lambda: not any(map(is_running, pids)))
 
 
 class TestDraining:
@@ -214,7 +214,7 @@ class TestDraining:
         assert set(worker.wait_for("draining")["running"]) == {"again", "once", "tree"}
         worker.signal(signal.SIGTERM)
         assert worker.ended() == 128 + signal.SIGTERM
-        await eventually(lambda: not any(is_running(int(pid)) for pid in pids.split()), timeout=60)
+        await eventually(lambda: not any(is_running(int(pid)) for pid in pids.split()), timeout=PATIENCE)
         assert "stopped" not in [event["event"] for event in worker.lines]
         listed = {call["id"]: call["owner_gone"] for call in place.json("ps")["calls"]}
         assert listed == {"again": True, "once": True, "tree": True}
@@ -251,7 +251,7 @@ class TestWords:
             worker.stdout.close()
             worker.stderr.close()
             await submit(place, *((name, "quick", {"log": log, "name": name}) for name in ("one", "two")))
-            await eventually(lambda: sorted(written(place)) == ["one", "two"], timeout=60)
+            await eventually(lambda: sorted(written(place)) == ["one", "two"])
             worker.terminate()
             assert worker.wait(60) == 0
         finally:

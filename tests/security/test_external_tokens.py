@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import Api, key_for, served
@@ -177,7 +177,7 @@ def test_by_the_command_line(tmp_path: Path) -> None:
             "id": "b",
             "result": "failed",
         }
-        assert rt.handle("b").result(timeout=10).state.value == "failed"
+        assert rt.handle("b").result(timeout=PATIENCE).state.value == "failed"
         with pytest.raises(Conflict):
             rt.complete(tokens["b"], 1)
     again = place.inside("complete", tokens["a"])

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kit.tools import add
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound, make
 from tests.security.hostile_rows import (
     PICKLE,
@@ -75,7 +76,7 @@ async def answer(question: Any) -> Any:
     """What a caller gets: a value, or an error of clicket with a message. Nothing else may be raised."""
     name = getattr(question, "__qualname__", "")
     try:
-        return await asyncio.wait_for(question, 30)
+        return await asyncio.wait_for(question, PATIENCE)
     except TimeoutError:
         pytest.fail(f"{name} was never answered")
     except ClicketError as error:

@@ -421,7 +421,7 @@ async def test_a_stream_ends_with_its_token(issuer: Issuer) -> None:
             assert response.status_code == 200
             issuer.behave = issuer.down
             count = len(issuer.asked)
-            await eventually(lambda: len(issuer.asked) > count, timeout=10)
+            await eventually(lambda: len(issuer.asked) > count)
             issuer.behave = None
             issuer.tokens["t"] = {"active": False}
             async with asyncio.timeout(20):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.kit.children import ROOT, environment
 from tests.kit.forks import forked
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import make
 from tests.security.secrets_child import POLICY, TOOLS
 from tests.security.secrets_kit import Canary, assert_clean, assert_folder_clean, got, hash_of
@@ -46,7 +47,7 @@ async def crash(folder: Path, canary: Canary, key: str | None) -> None:
         process.stdin.write(json.dumps(given).encode() + b"\n")
         wanted = {"started again", "submitted"}
         while wanted:
-            line = await asyncio.wait_for(process.stdout.readline(), 30)
+            line = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
             assert line, "the child ended"
             wanted.discard(line.decode().strip())
     finally:
@@ -56,7 +57,7 @@ async def crash(folder: Path, canary: Canary, key: str | None) -> None:
 
 
 async def outcome(rt: Any, id: str) -> Any:
-    return await asyncio.wait_for((await rt.handle(id)).result(), 20)
+    return await asyncio.wait_for((await rt.handle(id)).result(), PATIENCE)
 
 
 @pytest.mark.parametrize("key", [KEY, f"{OTHER},{KEY}"], ids=["the same key", "a rotated key"])
@@ -105,7 +106,7 @@ async def test_calls_for_other_runtimes(tmp_path: Path, key: str | None) -> None
     async with make(TOOLS, url(tmp_path), engine="workers", secret_key=key) as front:
         handle = await front.submit("pay", arguments(canary, tmp_path))
         async with make(TOOLS, url(tmp_path), secret_key=key):
-            result = await asyncio.wait_for(handle.result(), 20)
+            result = await asyncio.wait_for(handle.result(), PATIENCE)
     if key is None:
         assert result.error is not None
         assert result.error.code == "arguments_lost"
@@ -171,7 +172,7 @@ async def test_an_approval_in_one_runtime_runs_in_another(tmp_path: Path) -> Non
         handle = await runs.submit("pay", arguments(canary, tmp_path), id="one")
         shown = (await decides.get("one")).arguments
         assert await decides.approve("one", arguments={**shown, "password": new.password, "amount": 9})
-        assert (await asyncio.wait_for(handle.result(), 20)).output == 9
+        assert (await asyncio.wait_for(handle.result(), PATIENCE)).output == 9
     assert got(tmp_path, canary.name) == hash_of(new, 9)
 
 
@@ -186,8 +187,8 @@ async def test_a_process_without_the_tool_masks_the_same_values(tmp_path: Path) 
             edited = {**shown, "password": new.password}
             assert await decides.approve("one", arguments=edited, reason=f"not {canary.password}", by=canary.password)
             assert await decides.cancel("two", reason=f"it says {canary.password}")
-            assert (await asyncio.wait_for(handle.result(), 20)).output == 3
-            assert (await asyncio.wait_for(cancelled.result(), 20)).state is State.CANCELLED
+            assert (await asyncio.wait_for(handle.result(), PATIENCE)).output == 3
+            assert (await asyncio.wait_for(cancelled.result(), PATIENCE)).state is State.CANCELLED
     assert got(tmp_path, canary.name) == hash_of(new, 3)
     new.name = canary.name
     assert_folder_clean(canary, tmp_path)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.server_kit import Api, served
 
 from clicket.server import Options, http_server
@@ -165,7 +165,7 @@ async def test_idle_connections_do_not_block_new_ones(said: bytes) -> None:
                 await reader.readuntil(b"\r\n\r\n")
             held.append((reader, writer))
         assert await _is_served(it)
-        assert await asyncio.wait_for(held[0][0].read(), 10) is not None, "the server closed the oldest"
+        assert await asyncio.wait_for(held[0][0].read(), PATIENCE) is not None, "the server closed the oldest"
         assert not busy_reader.at_eof(), "the server kept one with a request"
         for writer in (busy, *(writer for _, writer in held)):
             writer.close()

@@ -53,7 +53,7 @@ class Reader:
         self._task = asyncio.create_task(self._read(it, method, path, headers, more))
 
     async def _read(self, it: Api, method: str, path: str, headers: dict[str, str], more: dict[str, Any]) -> None:
-        async with it.stream(method, path, headers=headers, timeout=30, **more) as response:
+        async with it.stream(method, path, headers=headers, timeout=PATIENCE, **more) as response:
             self.status = response.status_code
             async for event in read_sse(response):
                 self.events.append(event)  # tests read it while it grows
@@ -74,7 +74,7 @@ class Reader:
         return self._task.done()
 
     async def end(self) -> None:
-        await eventually(lambda: self.is_over, timeout=PATIENCE)
+        await eventually(lambda: self.is_over)
 
 
 async def test_all_streams_of_a_revoked_key_end_and_no_others(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import redis
 from tests.cutting_proxy import CuttingProxy, cutting_proxy
+from tests.kit.waiting import PATIENCE
 from tests.redis_server import RedisServer, redis_server
 
 from clicket.errors import StoreUnavailable
@@ -113,7 +114,7 @@ class _Load:
 
     async def stop(self) -> None:
         self.stopped = True
-        await asyncio.wait_for(asyncio.gather(*self.tasks), 60.0)
+        await asyncio.wait_for(asyncio.gather(*self.tasks), PATIENCE)
 
 
 @pytest.mark.parametrize("fsync", ["everysec", "always"])
@@ -201,7 +202,7 @@ async def test_a_server_that_hangs_is_waited_for_a_while(server: RedisServer, pr
                     asyncio.gather(
                         append(store, creation("refused"), news(first)), asyncio.gather(*asked, return_exceptions=True)
                     ),
-                    60.0,
+                    PATIENCE,
                 )
         finally:
             server.resume()
@@ -421,7 +422,7 @@ async def test_closing_does_not_hang_on_a_server_that_is_gone(server: RedisServe
     await created(store, "a")
     server.kill()
     with _impatient(store):
-        await asyncio.wait_for(store.close(), 60.0)
+        await asyncio.wait_for(store.close(), PATIENCE)
 
 
 async def test_the_server_is_never_searched(server: RedisServer, prefix: str) -> None:

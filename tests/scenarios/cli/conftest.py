@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli.commands import (
     PROGRAM,
     TOOLS,
@@ -38,7 +39,7 @@ def run(folder: Path) -> Run:
     def go(*arguments: str, given: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*PROGRAM, *arguments], cwd=folder, env={**os.environ, **environment}, input=given,
-            stdin=subprocess.DEVNULL if given is None else None, capture_output=True, text=True, check=False, timeout=60,
+            stdin=subprocess.DEVNULL if given is None else None, capture_output=True, text=True, check=False, timeout=PATIENCE,
         )  # fmt: skip
 
     return go

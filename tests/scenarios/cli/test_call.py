@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli.commands import (
     Run,
     Start,
@@ -101,7 +102,7 @@ class TestCall:
         assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
         (folder / "go").touch()
-        assert process.communicate(timeout=30)[0].split() == ["shut"]
+        assert process.communicate(timeout=PATIENCE)[0].split() == ["shut"]
         assert process.returncode == 0
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -109,7 +110,7 @@ class TestCall:
         process = start("call", "gate", "path=never", "--id", "held", "--stream", "--json")
         read_until(process, is_output)
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
         assert "Traceback" not in err
         assert json.loads(out[out.index("{\n") :])["state"] == "cancelled"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli.commands import (
     Run,
 )
@@ -96,4 +97,4 @@ class TestExitCodes:
 
     def test_version_loads_nothing_that_draws(self, run: Run) -> None:
         code = "import sys; from clicket.cli import main; main(['--version']); sys.exit('typer' in sys.modules)"
-        assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+        assert subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE).returncode == 0

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli.commands import (
     Run,
     no_traceback,
@@ -75,7 +76,9 @@ class TestWhatLiesInTheFolder:
         def go(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
             program = [sys.executable, "-m", "clicket", *arguments]
             env = {**os.environ, **environment}
-            return subprocess.run(program, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=60)
+            return subprocess.run(
+                program, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE
+            )
 
         return go
 

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli.commands import (
     Run,
     Start,
@@ -30,7 +31,7 @@ class TestOtherProcesses:
         assert json.loads(done.stdout) == {
             "id": "theirs", "thread": "default", "requested": True, "cancelled": True, "state": "cancelled",
         }  # fmt: skip
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 1
         assert json.loads(out.splitlines()[-1])["error"]["message"] == "the call was cancelled: enough"
         again = inside("cancel", "theirs")
@@ -57,7 +58,7 @@ class TestOtherProcesses:
         assert inside("call", "add", "a=1", "b=1", "--id", "later").returncode == 0
         read_until(tail, lambda event: event["call_id"] == "later" and is_end(event))
         tail.send_signal(signal.SIGINT)
-        _, err = tail.communicate(timeout=30)
+        _, err = tail.communicate(timeout=PATIENCE)
         assert tail.returncode == 130
         assert "Traceback" not in err
         held.send_signal(signal.SIGINT)

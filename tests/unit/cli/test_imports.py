@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.kit.children import PYTHONPATH
+from tests.kit.waiting import PATIENCE
 
 from clicket.cli.commands import COMMANDS, GROUPS
 from clicket.sync import Runtime
@@ -31,7 +32,7 @@ def modules(folder: Path, *arguments: str) -> list[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CLICKET_")}
     done = subprocess.run(
         [sys.executable, "-c", COUNT, *arguments],
-        cwd=folder, env={**environment, "PYTHONPATH": PYTHONPATH}, capture_output=True, text=True, check=True, timeout=60,
+        cwd=folder, env={**environment, "PYTHONPATH": PYTHONPATH}, capture_output=True, text=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
     code, found = json.loads(done.stderr.splitlines()[-1])
     assert code in (0, 2), done.stdout

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import make, sqlite_url
 from tests.unit.engine.fakes import Lower, Recorder
 
@@ -85,7 +86,7 @@ async def test_a_call_whose_claim_reply_was_lost_is_handed_back(tmp_path: Any) -
             await chores.release_strays()
             assert not await store.owned()
             async with make([echo], url):
-                result = await asyncio.wait_for((await front.handle("lost")).result(), 20)
+                result = await asyncio.wait_for((await front.handle("lost")).result(), PATIENCE)
     assert result.output == "echo"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 
+from tests.kit.waiting import PATIENCE
+
 from clicket.engine.loop_share import _CROWD, LoopShare
 
 
@@ -63,7 +65,7 @@ async def test_a_waiter_that_leaves_the_queue_delays_no_other() -> None:
     await asyncio.sleep(0)
     for left in callers[_CROWD::2]:
         left.cancel()
-    ends = await asyncio.wait_for(asyncio.gather(*callers, return_exceptions=True), 30)
+    ends = await asyncio.wait_for(asyncio.gather(*callers, return_exceptions=True), PATIENCE)
     assert [isinstance(end, asyncio.CancelledError) for end in ends[_CROWD::2]] == [True] * len(ends[_CROWD::2])
     assert set(ends[:_CROWD]) | set(ends[_CROWD + 1 :: 2]) == {None}
 

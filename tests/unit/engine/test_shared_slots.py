@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.shared_slots import SharedSlots
@@ -293,7 +294,7 @@ async def test_a_slot_granted_to_a_cancelled_waiter_is_given_back() -> None:
     store = Slow()
     ours, tasks, _ = slots(store)
     leaving = asyncio.create_task(ours.take("trial", 1))
-    await asyncio.wait_for(granted.wait(), 10)
+    await asyncio.wait_for(granted.wait(), PATIENCE)
     leaving.cancel()
     await asyncio.gather(leaving, return_exceptions=True)
     await tasks.rest()

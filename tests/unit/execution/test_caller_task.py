@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.kit.tools import forever
+from tests.kit.waiting import PATIENCE
 
 from clicket import Runtime, Settings, State, tool
 
@@ -44,7 +45,7 @@ async def test_a_stubborn_body_does_not_keep_its_caller() -> None:
         return "at last"
 
     async with Runtime([stubborn], settings=settings()) as rt:
-        result = await asyncio.wait_for(rt.call("stubborn", id="x"), 30)
+        result = await asyncio.wait_for(rt.call("stubborn", id="x"), PATIENCE)
         assert (result.state, result.metadata) == (State.TIMEOUT, {"phase": "attempt", "abandoned": True})
         task = asyncio.current_task()
         assert task is not None
@@ -117,7 +118,7 @@ async def test_a_body_that_waits_for_a_task_that_will_not_stop_is_let_go() -> No
         await asyncio.create_task(deaf())
 
     async with Runtime([waits], settings=settings()) as rt:
-        result = await asyncio.wait_for(rt.call("waits"), 30)
+        result = await asyncio.wait_for(rt.call("waits"), PATIENCE)
         assert result.metadata["abandoned"]
         release.set()
         while rt.engine.limiter.used:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.kit.children import is_running
+from tests.kit.waiting import PATIENCE
 from tests.unit.execution import process_tools as tools
 from tests.unit.execution.processes_kit import Listener, all_gone, run, start_script
 
@@ -108,7 +109,7 @@ async def main():
 
 def test_a_tool_of_the_script_itself_is_found_by_its_file(tmp_path: Path) -> None:
     with start_script(tmp_path, MAIN + 'if __name__ == "__main__":\n    asyncio.run(main())\n') as script:
-        out, _ = script.communicate(timeout=60)
+        out, _ = script.communicate(timeout=PATIENCE)
     first, second = out.splitlines()
     value, pid = first.rsplit(" ", 1)
     assert json.loads(value) == ["__clicket_main__", int(pid)]
@@ -117,7 +118,7 @@ def test_a_tool_of_the_script_itself_is_found_by_its_file(tmp_path: Path) -> Non
 
 def test_a_script_without_a_main_guard_starts_no_more_workers(tmp_path: Path) -> None:
     with start_script(tmp_path, MAIN + "asyncio.run(main())\n") as script:
-        out, _ = script.communicate(timeout=60)
+        out, _ = script.communicate(timeout=PATIENCE)
     assert script.returncode == 0
     assert out.startswith("clicket.errors UsageError ")
     assert 'if __name__ == "__main__":' in out

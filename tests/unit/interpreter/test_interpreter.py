@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 
 from clicket.errors import NotFound, UsageError
 from clicket.interpreter import CodeState, Interpreter, Result
@@ -258,7 +258,7 @@ async def test_a_short_run_is_reported_like_a_long_one(ci: Interpreter) -> None:
 
 async def test_what_a_killed_block_was_about_to_make_is_missed(ci: Interpreter) -> None:
     running = asyncio.ensure_future(ci.run("table = 1\nopen('here', 'w').close()\nwhile True: pass"))
-    await eventually(lambda: ci.session is not None and (ci.session.process.work / "here").exists(), timeout=30)
+    await eventually(lambda: ci.session is not None and (ci.session.process.work / "here").exists())
     assert ci.state is CodeState.MONITORING
     ci.kill()
     assert ((await running).status, (await ci.run("table")).status) == ("killed", "session_lost")
@@ -280,7 +280,8 @@ async def test_close_during_a_cancelled_run_can_be_repeated(turns: int) -> None:
     interpreter = await Interpreter(grace=0.2).open()
     running = asyncio.ensure_future(interpreter.run("open('here', 'w').close()\nwhile True: pass"))
     await eventually(
-        lambda: interpreter.session is not None and (interpreter.session.process.work / "here").exists(), timeout=30
+        lambda: interpreter.session is not None and (interpreter.session.process.work / "here").exists(),
+        timeout=PATIENCE,
     )
     closing = asyncio.ensure_future(interpreter.close())
     for _ in range(turns):
@@ -295,7 +296,7 @@ async def test_close_during_a_cancelled_run_can_be_repeated(turns: int) -> None:
 async def test_an_idle_session_is_closed_and_its_variables_are_missed() -> None:
     async with Interpreter(idle_after=0.05) as ci:
         await ci.run("x = 1")
-        await eventually(lambda: ci.session is None, timeout=20)
+        await eventually(lambda: ci.session is None)
         lost = await ci.run("x")
         assert lost.status == "session_lost"
         assert "not used" in message(lost)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.kit.children import environment
+from tests.kit.waiting import PATIENCE
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "waitid"), reason="nothing is forked here")
 
@@ -139,7 +140,7 @@ def run(folder: Path, text: str, *options: str) -> tuple[int, str, list[list[str
     (folder / "test_it.py").write_text(text)
     env = environment(SEEN=str(seen), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=90,
+        [sys.executable, "-m", "pytest", *options], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE,
         start_new_session=True,
     )  # fmt: skip
     assert done.stderr == ""

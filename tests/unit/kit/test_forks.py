@@ -16,7 +16,7 @@ import pytest
 from tests.kit import forks
 from tests.kit.children import environment
 from tests.kit.forks import adopted_pids, forked, server_pids, take_terminal
-from tests.kit.waiting import eventually_sync
+from tests.kit.waiting import PATIENCE, eventually_sync
 
 PROGRAMS = {
     "output": "import sys; print('out ü'); print('err', file=sys.stderr)",
@@ -38,7 +38,7 @@ def outcome(folder: Path, *options: str) -> tuple[int, str, str]:
     env = environment(MINE="ü")
     env.pop("HOME", None)
     done = subprocess.run(
-        [sys.executable, *options], cwd=folder, env=env, input="in", capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, *options], cwd=folder, env=env, input="in", capture_output=True, text=True, check=False, timeout=PATIENCE
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.nats_proxy import faulty_nats, frames
 
 STREAM = b"INFO {}\r\nPING\r\nMSG a.b 1 5\r\na\r\nbc\r\nMSG a.c 2 reply 0\r\n\r\nPONG\r\n"
@@ -42,7 +43,7 @@ async def test_messages_are_altered_and_the_protocol_is_not(chances: dict[str, f
     async with server, faulty_nats(server.sockets[0].getsockname()[1], 1, delay=0.0, **chances) as proxy:
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         expected = sorted(frame for is_message, frame in FRAMES for _ in range(copies if is_message else 1))
-        data = await asyncio.wait_for(reader.readexactly(sum(map(len, expected))), 10)
+        data = await asyncio.wait_for(reader.readexactly(sum(map(len, expected))), PATIENCE)
         assert sorted(frame for _, frame in frames(bytearray(data))) == expected
         assert (proxy.dropped, proxy.doubled) == ((2, 0) if copies == 0 else (0, 2))
         writer.transport.abort()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.adapters.provider import Provider, serving
+from tests.kit.waiting import PATIENCE
 from tests.unit.models.kit import VENDORS, Make, ask, asks, says
 
 from clicket.models.clients import Clients, _held
@@ -106,7 +107,7 @@ async def test_a_model_that_is_dropped_closes_its_client_while_the_loop_goes_on(
     client = await clients.get()
     assert await clients.get() is client
     del clients
-    await asyncio.wait_for(client.closed.wait(), 30)
+    await asyncio.wait_for(client.closed.wait(), PATIENCE)
 
 
 def test_a_loop_that_ends_closes_its_client_first() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.kit.waiting import PATIENCE
+
 from clicket.notices.nats import NatsCarrier
 
 
@@ -22,9 +24,9 @@ async def test_a_connection_that_is_still_being_made_is_closed_with_the_carrier(
     async with server:
         carrier = NatsCarrier(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", timeout=60.0)
         carrier.start("space", 1, lambda to, text: None)
-        await asyncio.wait_for(arrived, 30)
+        await asyncio.wait_for(arrived, PATIENCE)
         await carrier.close()
-        await asyncio.wait_for(closed.wait(), 30)
+        await asyncio.wait_for(closed.wait(), PATIENCE)
 
 
 async def test_a_url_that_cannot_be_read_is_no_reason_not_to_close() -> None:

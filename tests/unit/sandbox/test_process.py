@@ -32,7 +32,7 @@ async def ended(process: SandboxProcess) -> Exit:
 async def test_an_interrupt_reaches_the_program_alone(tier: dict[str, object]) -> None:
     async with sandboxed(**tier) as program:
         await program.begin("open('busy', 'w').close()\nwhile True: pass")
-        await eventually((program.process.work / "busy").exists, what="the program to be busy", timeout=PATIENCE)
+        await eventually((program.process.work / "busy").exists, what="the program to be busy")
         program.process.interrupt()
         with pytest.raises(RuntimeError, match="KeyboardInterrupt"):
             await program.answer()
@@ -61,7 +61,7 @@ async def test_a_kill_takes_daemons_along_and_close_removes_what_they_made(tier:
         assert len(pids) == 4
         process.kill()
         assert await ended(process) == Exit(signal=signal.SIGKILL)
-        await eventually(lambda: not any(map(is_running, pids)), what="the death of all", timeout=PATIENCE)
+        await eventually(lambda: not any(map(is_running, pids)), what="the death of all")
         await asyncio.gather(process.close(), process.close())
         await process.close()
         assert not process.work.parent.exists()
@@ -170,9 +170,9 @@ async def test_what_is_frozen_does_not_run_until_it_thaws(tier: dict[str, object
             text = (process.work / "count").read_bytes()
             return [int(text[at : at + 20].strip(b"\0 ") or 0) for at in (0, 20)]
 
-        await eventually(lambda: min(numbers()) > 0, what="both to count", timeout=PATIENCE)
+        await eventually(lambda: min(numbers()) > 0, what="both to count")
         process.freeze()
-        await eventually(lambda: _stands_still(process), what="all to stand still", timeout=PATIENCE)
+        await eventually(lambda: _stands_still(process), what="all to stand still")
         before = numbers()
         await program.begin("value = 'awake'")
         assert _stands_still(process)
@@ -207,7 +207,7 @@ async def test_without_a_namespace_no_process_leaves_the_programs_group() -> Non
         assert found == [program.process.pids()[0]] * 3
         pids = program.process.pids()
         await program.process.close()
-        await eventually(lambda: not any(map(is_running, pids)), what="both to end", timeout=PATIENCE)
+        await eventually(lambda: not any(map(is_running, pids)), what="both to end")
 
 
 def _stands_still(process: SandboxProcess) -> bool:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.sandbox import supervisor
 
@@ -84,7 +85,7 @@ def supervised(*command: str, uid: int | None = None, go: bool = True) -> Iterat
         yield made
     finally:
         made.lifeline.close()
-        made.process.communicate(timeout=60)
+        made.process.communicate(timeout=PATIENCE)
         os.close(made.out)
 
 
@@ -215,7 +216,7 @@ def test_the_program_is_held_back_until_the_host_lets_it_go() -> None:
 
 def test_why_a_program_did_not_start_is_said() -> None:
     with supervised("/no/such/program") as made:
-        _, err = made.process.communicate(timeout=60)
+        _, err = made.process.communicate(timeout=PATIENCE)
         assert made.process.returncode == supervisor.NOT_STARTED
     assert b"/no/such/program" in err
     assert b"No such file" in err
@@ -224,7 +225,7 @@ def test_why_a_program_did_not_start_is_said() -> None:
 @pytest.mark.parametrize("uid", ["0", "999"])
 def test_a_user_that_is_not_the_programs_own_is_refused(uid: str) -> None:
     made = SupervisedTree(["/bin/true"], uid)
-    _, err = made.process.communicate(timeout=60)
+    _, err = made.process.communicate(timeout=PATIENCE)
     made.lifeline.close()
     os.close(made.out)
     assert made.process.returncode == 1

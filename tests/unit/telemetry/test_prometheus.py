@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 from prometheus_client.parser import text_string_to_metric_families as parse
+from tests.kit.waiting import PATIENCE
 from tests.unit.telemetry.test_report import failure, figure
 
 from clicket.model.figures import Figure
@@ -35,7 +36,9 @@ def samples(page: bytes, name: str) -> dict[tuple[str, ...], float]:
 
 
 def promtool(page: bytes) -> None:
-    done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=page, capture_output=True, check=False, timeout=PATIENCE
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), done.stdout + done.stderr
 
 

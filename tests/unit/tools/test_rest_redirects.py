@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.unit.tools.rest_kit import Cut, Server, answer, call, rest, serving, unused_port
 
 from clicket.errors import ToolUnavailable
@@ -176,5 +177,5 @@ def test_httpx2_is_imported_by_the_first_request_only() -> None:
         "import sys; from clicket.tools.rest import RestTool; RestTool('t', 'GET', 'https://x.example/{a}').bind({'a': 'b'});"
         "print([m for m in ('httpx2', 'httpcore2', 'anyio') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert done.stdout.strip() == "[]"

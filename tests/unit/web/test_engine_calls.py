@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.unit.web.engines import MAKE, QUICK
 from tests.unit.web.kit import KEY, SERVICES, Request, answer, searxng, serving
 
@@ -70,7 +71,7 @@ async def test_a_deadline_ends_a_search_that_hangs() -> None:
 
     async with serving(never) as web:
         with pytest.raises(EngineFailed, match="searxng"):
-            await asyncio.wait_for(SearXNG(web.url).search("x", deadline=0.1), 30)
+            await asyncio.wait_for(SearXNG(web.url).search("x", deadline=0.1), PATIENCE)
 
 
 async def test_the_rate_is_kept() -> None:

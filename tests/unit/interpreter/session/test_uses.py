@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.interpreter.session.block_clock import BlockClock
 from clicket.interpreter.session.protocol import UseFrame, Violation, WithdrawFrame, decode
@@ -172,7 +173,7 @@ async def test_a_program_that_computes_while_a_use_is_under_way_is_charged(monke
     clock = BlockClock(Timers(), due.set, computes)
     clock.start(0.1)
     clock.pause()
-    await asyncio.wait_for(due.wait(), 20)
+    await asyncio.wait_for(due.wait(), PATIENCE)
     assert looks > 3, "no more is charged than the time that passed"
 
     idle_looks = asyncio.Event()
@@ -188,10 +189,10 @@ async def test_a_program_that_computes_while_a_use_is_under_way_is_charged(monke
     looks, clock = 0, BlockClock(Timers(), due.set, waits)
     clock.start(0.1)
     clock.pause()
-    await asyncio.wait_for(idle_looks.wait(), 20)
+    await asyncio.wait_for(idle_looks.wait(), PATIENCE)
     assert not due.is_set(), "a program that waits is not charged"
     clock.resume()
-    await asyncio.wait_for(due.wait(), 20)
+    await asyncio.wait_for(due.wait(), PATIENCE)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.errors import UsageError
 from clicket.interpreter.inside import import_allowlist as allowed
@@ -52,7 +53,7 @@ def imported(prepared: Packages, home: Path, code: str) -> str:
     names, path = prepared.settings.get("packages", ["*"]), prepared.settings.get("path", [""])
     done = subprocess.run(
         [sys.executable, "-I", "-c", IMPORTS, allowed.__file__, str(home), " ".join(names), path[0], code],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.interpreter.tool.message_batcher import MessageBatcher
 
@@ -62,7 +63,7 @@ async def test_text_that_trickles_is_shown_soon_and_later_less_often(monkeypatch
     came = asyncio.Event()
     merging = MessageBatcher(lambda _: came.set(), None)  # type: ignore[arg-type,return-value]
     await merging.take(text("alone"))
-    await asyncio.wait_for(came.wait(), 30)
+    await asyncio.wait_for(came.wait(), PATIENCE)
     waits: list[float] = []
     loop = asyncio.get_running_loop()
     later = loop.call_later

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.errors import UsageError
 from clicket.interpreter.tool.pool import Pool
@@ -180,7 +181,7 @@ async def test_a_start_that_fails_or_is_cancelled_gives_its_place_back() -> None
     await asyncio.sleep(0)
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)
-    await asyncio.wait_for(use(pool, "d"), 30)
+    await asyncio.wait_for(use(pool, "d"), PATIENCE)
     await pool.close()
 
 
@@ -194,7 +195,7 @@ async def test_a_request_cancelled_during_an_eviction_keeps_no_place(steps: int)
     coming.cancel()
     await asyncio.gather(coming, return_exceptions=True)
     for key in ("c", "d"):
-        await asyncio.wait_for(use(pool, key), 30)
+        await asyncio.wait_for(use(pool, key), PATIENCE)
     await pool.close()
 
 
@@ -224,10 +225,10 @@ async def test_a_request_cancelled_at_its_turn_passes_the_turn_on(steps: int) ->
     for _ in range(steps):
         await asyncio.sleep(0)
     coming.cancel()
-    await asyncio.wait_for(after, 20)
+    await asyncio.wait_for(after, PATIENCE)
     await holding
     assert workers.alive == 1
-    await asyncio.wait_for(use(pool, "d"), 30)
+    await asyncio.wait_for(use(pool, "d"), PATIENCE)
     assert workers.alive == 1
     await pool.close()
 
@@ -309,7 +310,7 @@ async def test_one_caller_does_not_keep_every_session_busy() -> None:
         assert "share of the sessions" in notes[0]
         assert sum(each.busy for each in pool.interpreters.values()) == 2, "half of them, though all four are his"
         for caller in ("ann", "cid"):  # in the places of his idle ones
-            assert await asyncio.wait_for(use(pool, (caller, 1), caller), 30)
+            assert await asyncio.wait_for(use(pool, (caller, 1), caller), PATIENCE)
         gate.set()
     assert {each.runs for each in pool.interpreters.values() if each.caller == "bob"} == {2}
     await pool.close()
@@ -335,7 +336,7 @@ async def test_a_run_that_stops_waiting_for_its_callers_share_leaves_it_to_the_n
             await asyncio.sleep(0)
         leaving.cancel()
         gate.set()
-        await asyncio.wait_for(staying, 30)
+        await asyncio.wait_for(staying, PATIENCE)
     await pool.close()
 
 

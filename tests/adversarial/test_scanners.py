@@ -17,7 +17,7 @@ from tests.adversarial.model_cases import MODELS
 from tests.adversarial.scanner_kit import MAX, Case, each, refusing, repeated, variants
 
 from clicket.adapters.runtime_access import Offer, ToolCatalog
-from clicket.agents.subagents import _ASKING
+from clicket.agents.task_threads import _ASKING
 from clicket.cli.formatting import parse_duration, parse_size, shown_url
 from clicket.errors import did_you_mean
 from clicket.model.arguments import fingerprint, parse_arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clicket.agents.subagents import _ASKING
+from clicket.agents.task_threads import _ASKING
 from clicket.model.ids import (
     agent_of,
     alias_of,

@@ -16,6 +16,7 @@ from clicket.agents.event_stream import position_of
 from clicket.agents.frontend_tool import FrontendTool, offers_on_record
 from clicket.agents.identity import Identity
 from clicket.agents.memory import Page
+from clicket.agents.outages import Outages
 from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Threads, turn_id
@@ -24,6 +25,7 @@ from clicket.agents.turn_lifecycle import Drive, Hook, OnChange, StateChanged, T
 from clicket.agents.turn_limits import Limits
 from clicket.agents.turn_tool import TurnTool
 from clicket.errors import AgentBusy, Conflict, NotFound, StoreUnavailable, UsageError, known_keywords
+from clicket.execution import TurnLog
 from clicket.kernel import AgentState
 from clicket.model import Record
 from clicket.model.chat import ChatMessage, ToolOffer
@@ -404,6 +406,10 @@ class Agent:
         for held in (self._threads.inner(thread), thread):
             await self._host.release_calls(held)
         return forgotten
+
+    def outages(self, log: TurnLog) -> Outages:
+        """For a call that waits for a turn of this agent."""
+        return Outages(self._host, log)
 
 
 def _kind_of(drive: Drive) -> str:

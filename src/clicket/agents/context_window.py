@@ -17,7 +17,7 @@ from clicket.agents.read_result import referred
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.turn_limits import check_counts
-from clicket.errors import UsageError
+from clicket.errors import StoreUnavailable, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer
 from clicket.model.codec import encode
 from clicket.ports import ChatModel
@@ -175,6 +175,8 @@ class ContextWindow:
                 reply = await paid_summary(turn, self._model, request)
                 if not isinstance(reply, ChatReply):
                     raise UsageError(f"{type(reply).__name__} is no ChatReply")
+            except StoreUnavailable:  # the turn waits for the store
+                raise
             except Exception:  # the agent can answer without a summary
                 logger.warning(
                     "thread %s: old messages could not be summarised, and are left out", turn.thread, exc_info=True

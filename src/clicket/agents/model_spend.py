@@ -9,7 +9,7 @@ import msgspec
 
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, counted
-from clicket.errors import ClicketError
+from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Usage
 from clicket.model.spend import BudgetBusy, BudgetStatus, Refusal
 from clicket.ports import ChatModel
@@ -53,6 +53,8 @@ async def _ask(turn: Turn, refusal: Refusal, tries: int) -> None:
             result = await known.result()
         else:
             result = await host.conduct(_RAISE, refusal.arguments, id=id, thread=turn.thread)
+    except StoreUnavailable:  # the turn waits for the store, and finds the question again
+        raise
     except ClicketError as error:
         turn.leave_if_closing()
         _stop(turn, f"{refusal.text}; a person could not be asked: {error.message}")

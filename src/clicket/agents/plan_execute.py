@@ -22,7 +22,7 @@ from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Hook, OnChange
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, check_counts
-from clicket.errors import ClicketError, InvalidInput, known_keywords
+from clicket.errors import ClicketError, InvalidInput, StoreUnavailable, known_keywords
 from clicket.kernel import PlanStep
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, decode
@@ -231,6 +231,8 @@ class PlanExecuteLoop:
             for place in rest:
                 try:
                     endings[place] = await self._executor(forks[place])
+                except StoreUnavailable:  # the whole turn waits for the store, and goes on from its entries
+                    raise
                 except Exception as error:
                     forks[place].leave_if_closing()
                     endings[place] = error

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
 from clicket.agents.agent_result import AgentEvent, ThreadView
+from clicket.agents.outages import Outages
 from clicket.agents.task_threads import agents_above, thread_of_task
 from clicket.agents.turn_limits import Limits
-from clicket.errors import ProgramFailed
-from clicket.execution import turn_log_of
+from clicket.errors import ProgramFailed, StoreUnavailable
+from clicket.execution import TurnLog, turn_log_of
 from clicket.model.names import AGENT_TAG
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
@@ -37,6 +38,7 @@ class AskedAgent(Protocol):
     def stream(self, message: str, *, thread: str, turn: int | None) -> AsyncIterator[AgentEvent]: ...
     async def stop(self, thread: str, reason: str) -> bool: ...
     async def look(self, thread: str) -> ThreadView: ...
+    def outages(self, log: TurnLog) -> Outages: ...
 
 
 class AgentTool(ToolDefaults):
@@ -75,9 +77,18 @@ class AgentTool(ToolDefaults):
         if log.must_stop:
             await agent.stop(thread, "the call of the agent was cancelled")
             log.give_in()
+        outages: Outages | None = None
+        while True:
+            try:
+                return await self._answer(agent, thread, bound["task"], ctx, log)
+            except StoreUnavailable as error:  # the turn of the agent goes on, and is followed again
+                outages = outages or agent.outages(log)
+                await outages.wait(error)
+
+    async def _answer(self, agent: AskedAgent, thread: str, task: str, ctx: ToolContext, log: TurnLog) -> str:
         try:
             # `turn=1`: at most one turn, because a second one would repeat the work of the first.
-            async for event in agent.stream(bound["task"], thread=thread, turn=1):
+            async for event in agent.stream(task, thread=thread, turn=1):
                 if event.type == "tool_started":
                     ctx.progress(event.step, self._max_steps, f"{agent.name} calls {event.data['tool']}")
         except asyncio.CancelledError:

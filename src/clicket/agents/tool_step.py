@@ -11,13 +11,14 @@ from clicket.agents import entries
 from clicket.agents.background import started_text
 from clicket.agents.frontend_tool import frontend_arguments
 from clicket.agents.identity import both
+from clicket.agents.outages import Outages
 from clicket.agents.read_result import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
 from clicket.agents.task_waits import ended_before, wait_all
 from clicket.agents.transcript import INTERRUPTED
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import Ending, check_counts
-from clicket.errors import ClicketError
+from clicket.errors import ClicketError, StoreUnavailable
 from clicket.kernel import State
 from clicket.model import ToolResult
 from clicket.model.chat import ChatMessage, ToolUse
@@ -202,15 +203,19 @@ class _ToolStep:
             if later is not None:
                 later.cancel()
 
-    async def _result(self, number: int, use: ToolUse) -> Entry:
-        """The result of one call. Errors become results; only a closing runtime raises, to end the turn here."""
+    async def _result(self, number: int, use: ToolUse, outages: Outages | None = None) -> Entry:
+        """The result of one call. Errors become results; only a closing runtime raises, to end the turn here.
+
+        `outages`: the store failed before; whether the call was made is not known.
+        """
         turn, watch = self.turn, self.watch
         turn.leave_if_closing()
         call_id, host = turn.call_id(number, use), turn.host
         if watch is not None and use.name not in turn.frontend:  # the time of a frontend is its user's
             watch.begin(call_id)
         try:
-            known = await host.made(call_id, turn.thread) if turn.resumed else None
+            may_be_made = turn.resumed or outages is not None
+            known = await host.made(call_id, turn.thread) if may_be_made else None
             why = _denial(turn, use)
             if why is None and not turn.fork and use.name not in turn.frontend and host.is_background(use.name):
                 ended = None if known is not None else await self._start(use, call_id)
@@ -224,16 +229,23 @@ class _ToolStep:
                 if why is None and use.name in turn.frontend:
                     result = await host.conduct(FRONTEND, frontend_arguments(use), id=call_id, thread=turn.thread)
                 elif why is None:
-                    if turn.resumed:
+                    if may_be_made:
                         result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
                     else:
                         result = await host.call_new(use.name, arguments, call_id, turn.thread)
                 else:
                     result = await host.refuse(use.name, arguments, id=call_id, thread=turn.thread, why=why)
+        except StoreUnavailable as error:
+            turn.leave_if_closing()
+            outages = outages or turn.outages()
+            try:
+                await outages.wait(error)
+            except StoreUnavailable:
+                return _failed(use, call_id, error)
+            return await self._result(number, use, outages)
         except Exception as error:
             turn.leave_if_closing()
-            code = error.code if isinstance(error, ClicketError) else "tool_error"
-            return entries.result(use, call_id, _error_text(error), failed=True, code=code)
+            return _failed(use, call_id, error)
         finally:
             if watch is not None:
                 watch.end(call_id)
@@ -296,15 +308,27 @@ def _shown(use: ToolUse, result: ToolResult, max_observation: int) -> Entry | No
     return entries.succeeded(use, result.call_id, text) if len(text) <= max_observation else None
 
 
+def _failed(use: ToolUse, call_id: str, error: Exception) -> Entry:
+    code = error.code if isinstance(error, ClicketError) else "tool_error"
+    return entries.result(use, call_id, _error_text(error), failed=True, code=code)
+
+
 async def _cut(turn: Turn, use: ToolUse, result: ToolResult, max_observation: int) -> Entry:
     """The beginning of a long result; the whole is stored as an artifact."""
     host, text = turn.host, result.content
-    try:
+
+    async def keep() -> str:
         if result.artifact is None:
-            whole = await host.keep(text.encode("utf-8", "backslashreplace"))
-        else:
-            whole = result.artifact
-            await host.allow(whole)
+            return await host.keep(text.encode("utf-8", "backslashreplace"))
+        await host.allow(result.artifact)
+        return result.artifact
+
+    try:
+        try:
+            whole = await keep()
+        except StoreUnavailable as error:
+            turn.leave_if_closing()
+            whole = await turn.outages().through(keep, error)
     except ClicketError as error:  # the beginning of the result is still useful
         turn.leave_if_closing()
         whole = f"(could not be kept: {error.message})"

@@ -18,6 +18,7 @@ from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.agents.background import OpenCalls, news_message, result_message
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import both
+from clicket.agents.outages import Outages
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
 from clicket.agents.turn_limits import Ending, Limits, Repeats, Spent, Stopped, counted
@@ -207,6 +208,17 @@ class Turn:
     def recorded(self, kind: str) -> Entry | None:
         """The first recorded entry of a kind."""
         return next((entry for entry in self._log.entries if entry.get("e") == kind), None)
+
+    def outages(self) -> Outages:
+        return Outages(self.host, self._log)
+
+    def replay(self) -> None:
+        """Begin again with the entries on record, as after a crash. All of them are durable."""
+        Turn.__init__(
+            self, self.host, self._log.read_again(), self.feed,
+            thread=self.thread, number=self.number, mark=self.mark, message=self.message, history=self.messages[: self.begins],
+            limits=self.limits, tag=self.tag, frontend=tuple(self.frontend.values()), tools=self.tools, system=self.system,
+        )  # fmt: skip
 
     # Replies of the model.
 

@@ -8,6 +8,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -17,11 +18,12 @@ from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import Identity, begun_in, both
 from clicket.agents.memory import Head, Memory, TurnDocument
 from clicket.agents.model_spend import count_summaries
+from clicket.agents.outages import Outages
 from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
 from clicket.agents.transcript import paired
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
-from clicket.errors import AgentChanged, ClicketError
+from clicket.errors import AgentChanged, ClicketError, StoreUnavailable
 from clicket.execution import TurnLog
 from clicket.kernel import AGENT, AgentState
 from clicket.model.chat import ToolOffer
@@ -81,8 +83,14 @@ class TurnLifecycle:
 
         A cancelled turn records its end before it raises. When the runtime closes nothing is recorded: the next process continues.
         """
-        done = await self._memory.turn(host, thread, number) if log.entries else None
-        known = await self._memory.load(host, thread)
+        read = partial(self._memory.load, host, thread)
+        try:
+            done = await self._memory.turn(host, thread, number) if log.entries else None
+            known = await read()
+        except StoreUnavailable as error:
+            outages = Outages(host, log)
+            known = await outages.through(read, error)
+            done = await outages.through(partial(self._memory.turn, host, thread, number), error)
         over = recorded_ending(log.entries)
         if done is None and over is not None:
             done = document_of(number, message, log.shown_entries, over)
@@ -150,12 +158,24 @@ class TurnLifecycle:
         )
         await self._report(changes, turn.thread)
 
+    async def _driven(self, turn: Turn, head: Head, message: str) -> Ending:
+        """Drive the turn to its end. When the store does not answer, wait for it, and drive the turn again from its entries."""
+        outages: Outages | None = None
+        while True:
+            try:
+                await self._begin(turn, head, message)
+                return await self._drive(turn)
+            except StoreUnavailable as error:
+                turn.leave_if_closing()
+                outages = outages or turn.outages()
+                await outages.wait(error)
+                turn.replay()
+
     async def _drive_to_end(self, turn: Turn, head: Head, message: str) -> tuple[AgentResult, BaseException | None]:
         raised: BaseException | None = None
         stopped: Stopped | None
         try:
-            await self._begin(turn, head, message)
-            stopped, text = await self._drive(turn)
+            stopped, text = await self._driven(turn, head, message)
             state = AgentState.FINISHED if stopped == "finished" else AgentState.IDLE
         except TurnStopped as over:
             stopped, text, state = over.stopped, over.message, AgentState.IDLE
@@ -204,13 +224,20 @@ class TurnLifecycle:
             turn.leave_if_lost()  # only the turn's owner writes the memory
             is_reported = True
             await self._changed(AgentState.RUNNING, state, turn.thread)
-            return await self._memory.save(turn.host, turn.thread, document)
+            return await self._save(turn, document)
         except asyncio.CancelledError:  # a stop while the turn ends does not change how it ended
             if turn.stopping != "shutdown":
                 if not is_reported:
                     await self._changed(AgentState.RUNNING, state, turn.thread)
-                await self._memory.save(turn.host, turn.thread, document)
+                await self._save(turn, document)
             raise
+
+    async def _save(self, turn: Turn, document: TurnDocument) -> TurnDocument:
+        save = partial(self._memory.save, turn.host, turn.thread, document)
+        try:
+            return await save()
+        except StoreUnavailable as error:
+            return await turn.outages().through(save, error)
 
     async def _report(self, changes: Sequence[tuple[AgentState, AgentState]], thread: str) -> None:
         """Call the hook for each change, in order. A stop while it waits is raised after the last one: no change is left out."""

@@ -39,6 +39,10 @@ class TurnLog:
         self.must_stop: bool = any(event.type == "cancel_requested" for event in entry.events)
         """A stop was requested while no process had the turn."""
 
+    def read_again(self) -> TurnLog:
+        """The log with the entries that are on record now. `flush` first: those that are not durable yet are left out."""
+        return TurnLog(self._journal, self._vault, self._call)
+
     @property
     def _identity(self) -> tuple[str, str, str]:
         return self.entry.caller, self.entry.thread, self.entry.id

@@ -111,14 +111,16 @@ class QueueFull(ClicketError):
 class StoreUnavailable(ClicketError):
     """The store did not take the write or answer the read; nothing half-written is left behind.
 
-    `transient`: the same may succeed soon, as when the server is being restarted. Opening a runtime waits for that.
+    `transient`: the same may succeed soon, as when the server is being restarted. Opening a runtime waits for that. `lasting`: it will
+    not until a person has done something, as when the disk is full. Callers are told at once.
     """
 
     code = "store_unavailable"
 
-    def __init__(self, message: str, *, transient: bool = False, **details: Any) -> None:
+    def __init__(self, message: str, *, transient: bool = False, lasting: bool = False, **details: Any) -> None:
         super().__init__(message, **details)
         self.transient = transient
+        self.lasting = lasting
 
 
 class ToolCallFailed(ClicketError):

@@ -24,7 +24,7 @@ from clicket.engine.running import Running
 from clicket.engine.shared_slots import SharedSlots
 from clicket.engine.single_flight import SingleFlight
 from clicket.engine.timers import WaitTimers
-from clicket.errors import ClicketError, UsageError
+from clicket.errors import ClicketError, StoreUnavailable, UsageError
 from clicket.execution import Limiter
 from clicket.hub import Hub
 from clicket.journal import Entry, Journal
@@ -107,8 +107,8 @@ class Admission:
             request.tool, request.thread, origin.caller
         ):
             return None
-        if self.closing:
-            raise _closed()
+        if self.closing or self._journal.unsaved:
+            self._check_open()
         now, monotonic, made = self._now, self._monotonic, new_id()
         entry = Entry(request.id or made, request.thread, origin.caller, request.tool, now(), request.priority)
         call = Call(entry, request, origin, monotonic(), made, request.arguments, in_callers_task, True)
@@ -117,6 +117,14 @@ class Admission:
         except Deferred:
             return None
         return call
+
+    def _check_open(self) -> None:
+        """No call is accepted while the runtime closes, or while the store cannot keep what calls do: their effects would be lost."""
+        if self.closing:
+            raise _closed()
+        trouble = self._journal.trouble
+        if trouble is not None:
+            raise StoreUnavailable(f"No call was made: {trouble.message}", lasting=True, **trouble.details)
 
     async def accept(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call:
         """Accept a call after the hub has read what it needs. There is no wait between its check and the acceptance."""
@@ -147,8 +155,8 @@ class Admission:
         `in_callers_task`: the caller goes on to `Running.run`. `internal`: a part of clicket makes the call, of a tool
         that callers cannot use. `denied`: record the call as refused, for this reason. `judged`: the judgement of big arguments.
         """
-        if self.closing:
-            raise _closed()
+        if self.closing or self._journal.unsaved:
+            self._check_open()
         made, caller, now = new_id(), origin.caller, self._now()
         entry = Entry(request.id or made, request.thread, caller, request.tool, now, request.priority, internal)
         call = Call(entry, request, origin, self._monotonic(), made, request.arguments, in_callers_task, hub_checked)

@@ -12,6 +12,8 @@ from clicket.ports import Clock, Timer
 __all__ = ["Background"]
 
 logger = logging.getLogger("clicket.engine")
+_SAY_EVERY = 60.0
+"""Seconds between two lines about a chore that keeps failing."""
 
 
 class Background:
@@ -24,6 +26,8 @@ class Background:
         self._first: dict[str, float] = {}
         self._to_the_end: set[str] = set()
         self._timers: dict[str, Timer] = {}
+        self._failing: dict[str, tuple[float, int, float]] = {}
+        """Of chores that fail: since when, how often, and when the log said so last."""
         self._started = False
         self._ended: set[str] = set()
         self.stopped = False
@@ -74,8 +78,26 @@ class Background:
             await self._chores[name][1]()
         except ClicketError as error:
             if not self.stopped:
-                logger.warning("%s: %s", name, error)
+                self._failed(name, str(error))
         except Exception:
             logger.exception("%s failed; it is tried again", name)
+        else:
+            self._succeeded(name)
         if not self.stopped and name not in self._ended:
             self._schedule(name)
+
+    def _failed(self, name: str, error: str) -> None:
+        """Log the first failure, and each further minute how many there were: chores are tried every second, and a store may be away for
+        hours."""
+        now = self._clock.monotonic()
+        since, count, said = self._failing.get(name, (now, 0, float("-inf")))
+        if now - said >= _SAY_EVERY:
+            again = f" ({count} times in the last {now - since:.0f} s)" if count else ""
+            logger.warning("%s: %s%s", name, error, again)
+            said = now
+        self._failing[name] = (since, count + 1, said)
+
+    def _succeeded(self, name: str) -> None:
+        failed = self._failing.pop(name, None)
+        if failed is not None and failed[1] > 1:
+            logger.warning("%s: works again, after %d failures", name, failed[1])

@@ -17,6 +17,7 @@ from clicket.engine.stored_calls import Closed
 from clicket.engine.tasks import Tasks
 from clicket.errors import ClicketError
 from clicket.execution import Limiter, ProcessPool, Runner, can_stop, stop
+from clicket.journal import Entry
 from clicket.ports import Store
 from clicket.tools import Registry
 
@@ -36,7 +37,7 @@ class _Closed(Protocol):
 
 class Closing:
     """`closing`: parts that start nothing new after the first step. `closed`: parts that do nothing after the last step. `stop_chores`
-    is called before the store closes: no chore asks a closed store."""
+    is called before the store closes: no chore asks a closed store. `is_stuck`: the store is known not to take a call's events."""
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class Closing:
         stopping: Stopping,
         tasks: Tasks,
         *,
+        is_stuck: Callable[[Entry], bool],
         stop_chores: Callable[[], None],
         shares: bool,
         cancel_grace: float,
@@ -68,6 +70,7 @@ class Closing:
         self._ending = ending
         self._stopping = stopping
         self._tasks = tasks
+        self._is_stuck = is_stuck
         self._stop_chores = stop_chores
         self._shares = shares
         self._cancel_grace = cancel_grace
@@ -141,8 +144,8 @@ class Closing:
         self._ending.dismiss(call, error)
 
     async def _until_done(self, patience: float) -> None:
-        """Wait until no call is running here; bodies that were abandoned are not waited for."""
-        running = [call for call in self._live if call.slot and not call.ended]
+        """Wait until no call is running here. Not waited for are bodies that were abandoned, and outcomes that cannot be stored."""
+        running = [call for call in self._live if call.slot and not call.ended and not self._is_stuck(call.entry)]
         if patience <= 0 or not running:
             return
         ends = [asyncio.ensure_future(self._ending.outcome(call)) for call in running]

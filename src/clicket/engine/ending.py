@@ -83,6 +83,9 @@ class Ending:
             return call.result
         if call.failure is not None:
             raise call.failure
+        trouble = self._journal.trouble
+        if trouble is not None and self._journal.is_stuck(call.entry):
+            raise trouble
         result: ToolResult = await self.waiter(call)
         return result
 

@@ -286,7 +286,8 @@ class Engine:
         )  # fmt: skip
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
-            stop_chores=background.stop, shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
+            is_stuck=journal.is_stuck, stop_chores=background.stop, shares=shares, cancel_grace=limits.cancel_grace,
+            closing=(admission, handover, recovery),
             closed_first=(flights, slots, gate, rates, claimer, due_calls, credential_waits), closed_last=(journal, running),
         )  # fmt: skip
 

@@ -34,7 +34,8 @@ _RUNNING, _COMPLETED = State.RUNNING, State.COMPLETED  # reading a member from i
 
 
 class Journal(Staging):
-    """`patience`: seconds for which an outcome that cannot be written is retried before its waiters get the error.
+    """`patience`: seconds for which an outcome that cannot be written is retried before its waiters get the error. They get it at once
+    while the store is known to take nothing, as on a full disk: `trouble` says why then.
 
     `on_request(entry, events)` is called when another process wrote a request into a call of ours, `on_unsaved(entry, error)`
     when events could not be stored for `patience` seconds, `on_not_created(entry, error)` when a call's first commit was refused for
@@ -60,6 +61,7 @@ class Journal(Staging):
         self.patience = patience
         self.observers = observers or Observers()
         self.unsaved: set[Entry] = set()
+        self._trouble: StoreUnavailable | None = None
         self.closed = False
         self._store = store
         self._spawn = spawn
@@ -346,6 +348,15 @@ class Journal(Staging):
 
     # Errors after a call exists.
 
+    @property
+    def trouble(self) -> StoreUnavailable | None:
+        """Why events of running calls cannot be stored until a person has done something; None: they can, as far as is known."""
+        return self._trouble if self.unsaved else None
+
+    def is_stuck(self, entry: Entry) -> bool:
+        """True if the call has events that cannot be stored until a person has done something."""
+        return self._trouble is not None and entry in self.unsaved
+
     async def _rebase(self, entry: Entry, change: Append) -> None:
         """Another process wrote to the call: apply its events, then append again after them, unless we are fenced."""
         try:
@@ -393,20 +404,42 @@ class Journal(Staging):
         self.unsaved.add(entry)
         delay, since, reported = _RETRY_FIRST, self.clock.monotonic(), False
         while not self.closed:
-            if not reported and self.clock.monotonic() - since >= self.patience:
-                logger.error("call %s: its events could not be stored for %.0f s: %s", entry.id, self.patience, error)
+            lasting = self._note_trouble(error)
+            if not reported and (lasting or self.clock.monotonic() - since >= self.patience):
+                if not lasting:
+                    logger.error(
+                        "call %s: its events could not be stored for %.0f s: %s", entry.id, self.patience, error
+                    )
                 reported = True
                 if self._on_unsaved is not None:
                     self._on_unsaved(entry, error)
             await sleep(self.clock, delay)
             delay = min(delay * 2, _RETRY_MOST)
             failure = await self.append(change)
+            if failure is None:
+                self._end_trouble()
             if failure is None or isinstance(failure, Stale | Unstorable):
                 entry.inflight = change
                 self._on_appended(change, failure)
                 return
             error = failure
         self._give_up(entry, error)
+
+    def _note_trouble(self, error: ClicketError) -> bool:
+        """True if no retry can succeed until a person has done something. The log says so once, however many calls wait for it."""
+        if not isinstance(error, StoreUnavailable) or not error.lasting:
+            return False
+        if self._trouble is None:
+            logger.error(
+                "events of running calls cannot be stored, and new calls are refused until they can: %s", error
+            )
+        self._trouble = error
+        return True
+
+    def _end_trouble(self) -> None:
+        if self._trouble is not None:
+            self._trouble = None
+            logger.warning("events of running calls can be stored again")
 
 
 def _taken_callbacks(entry: Entry) -> tuple[OnDurable, ...]:

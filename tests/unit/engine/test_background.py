@@ -66,6 +66,28 @@ async def test_one_that_fails_is_logged_and_tried_again(error: Exception, caplog
     assert "fails" in caplog.text
 
 
+async def test_one_that_keeps_failing_is_logged_once_a_minute_and_when_it_works_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    parts, tries = Parts(), 0
+
+    async def fails() -> None:
+        nonlocal tries
+        tries += 1
+        if tries <= 100:
+            raise StoreUnavailable("the disk is full")
+
+    parts.background.every(1.0, "renew", fails)
+    parts.background.start()
+    await parts.clock.run(110.0)
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.partition(" (")[0] for line in said] == [
+        "renew: the disk is full",
+        "renew: the disk is full",
+        "renew: works again, after 100 failures",
+    ]
+
+
 async def test_while_closing_only_what_running_calls_need_goes_on() -> None:
     parts = Parts()
     parts.chore("sweep")

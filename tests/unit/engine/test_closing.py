@@ -64,6 +64,7 @@ class Parts(Lower):
                 self.journal, self.pipeline, self.limiter, self.ending, self.external, expire_input=lambda call: None
             ),
             self.tasks,
+            is_stuck=self.journal.is_stuck,
             stop_chores=lambda: self.order.append("chores"),
             shares=shares,
             cancel_grace=grace,

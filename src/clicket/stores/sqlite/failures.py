@@ -22,8 +22,8 @@ def unavailable(path: Path, error: apsw.Error) -> StoreUnavailable:
         apsw.NotADBError: "The file is damaged: stop, and restore it from a backup. Nothing was overwritten.",
     }.get(type(error), "Look at the disk and the system log.")
     text = f"{path}: {str(error) or type(error).__name__}. {advice}"
-    transient = isinstance(error, apsw.BusyError)
-    return StoreUnavailable(text, transient=transient, path=str(path), sqlite=type(error).__name__)
+    transient, lasting = isinstance(error, apsw.BusyError), isinstance(error, apsw.FullError)
+    return StoreUnavailable(text, transient=transient, lasting=lasting, path=str(path), sqlite=type(error).__name__)
 
 
 def replaced(path: Path) -> StoreUnavailable:

@@ -386,6 +386,7 @@ class Writer:
             except apsw.Error:
                 return StoreUnavailable(
                     f"{failure.message} What was refused now may be found there after a crash: ask for it by its id.",
+                    lasting=failure.lasting,
                     **failure.details,
                 )
         return failure

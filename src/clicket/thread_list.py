@@ -6,6 +6,7 @@ were all removed by retention, and of which only an agent's memory is left, come
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
@@ -16,12 +17,13 @@ from clicket.call import Origin
 from clicket.engine import Engine
 from clicket.errors import UsageError
 from clicket.kernel import AgentState, State
-from clicket.ports import CallPlace, Store, ThreadCounts, places_in, thread_counts_in
+from clicket.ports import CallPlace, Store, StoredDocument, ThreadCounts, ThreadName, places_in, thread_counts_in
 
 __all__ = ["ThreadAgent", "ThreadPage", "ThreadSummary", "list_threads", "threads"]
 
-MAX_COUNTED = 10_000
+MAX_COUNTED = 1_000
 _BATCH = 1_000
+_AT_ONCE = 20
 _MAX_LOOKED_AT = 10_000
 """Calls that one page looks at: a page may be short, and still have a cursor."""
 _TURN = "agent:"
@@ -47,7 +49,7 @@ class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
     last_activity_at: float
     """When the last call was made or ended, or the last turn of an agent ended."""
     counts: dict[State, int]
-    """Tool calls by state, of the newest 10,000 that the store still has; turns of agents are not counted."""
+    """Tool calls by state, of the newest 1,000 that the store still has; turns of agents are not counted."""
     total: int
     """The sum of `counts`."""
     active: int
@@ -117,6 +119,14 @@ def _place_of(cursor: str | None) -> tuple[int | None, str | None]:
     raise UsageError(f"cursor must be the cursor of a page, not {cursor!r:.100}.")
 
 
+class _Found(msgspec.Struct, frozen=True):
+    summary: ThreadSummary
+    newest: int
+    """The key of its newest call; 0: it has none."""
+    first_record: str
+    """The key of its first agent's record."""
+
+
 class _Listing:
     def __init__(self, store: Store, caller: str | None, reveal: Reveal | None) -> None:
         self._store = store
@@ -126,25 +136,30 @@ class _Listing:
 
     async def with_calls(self, items: list[ThreadSummary], limit: int, below: int | None) -> int | None:
         """Add threads whose newest call is below a key. Returns the key to go on below; None: there are no more calls."""
-        first, looked, seen = below, 0, set[tuple[str, str]]()
+        first, looked = below, 0
+        names: dict[ThreadName, int] = {}
         while looked < _MAX_LOOKED_AT:
             places = await places_in(self._store, below, _BATCH)
             if not places:
+                await self._add(items, list(names), first)
                 return None
             looked += len(places)
             await self._learn_agents(places)
             for place in places:
                 below = place.key
                 name = (place.caller, conversation_of(place.thread)[1])
-                if not place.thread or name in seen or self._caller not in (None, place.caller):
-                    continue
-                seen.add(name)
-                found = await self._summary(*name)
-                if found is not None and (first is None or found[1] < first):  # else an earlier page has it
-                    items.append(found[0])
-                if len(items) == limit:
+                if place.thread and self._caller in (None, place.caller):
+                    names.setdefault(name, below)
+                if len(names) == limit:
+                    await self._add(items, list(names), first)
                     return below
+        await self._add(items, list(names), first)
         return below
+
+    async def _add(self, items: list[ThreadSummary], names: list[ThreadName], first: int | None) -> None:
+        """Add those threads that no earlier page has."""
+        found = await self._summaries(names)
+        items += [each.summary for each in found if each is not None and (first is None or each.newest < first)]
 
     async def without_calls(self, items: list[ThreadSummary], limit: int, after: str) -> str | None:
         """Add threads of which only an agent's memory is left. Returns the key to go on after; None: there are no more."""
@@ -152,35 +167,42 @@ class _Listing:
 
         prefix = "" if self._caller is None else f"{quote(self._caller, safe='')}/"
         after = max(after, prefix)
-        while len(items) < limit:
-            heads = await self._store.documents(HEAD, after=after, limit=_BATCH)
-            for head in heads:
-                if not head.key.startswith(prefix):
-                    return None
-                after = head.key
-                caller, _, thread = (unquote(part) for part in head.key.split("/", 2))
-                found = await self._summary(caller, thread)
-                if (
-                    found is not None and found[1] == 0 and head.key == found[2]
-                ):  # with two agents: at the first one's record
-                    items.append(found[0])
-                if len(items) == limit:
-                    return after
-            if len(heads) < _BATCH:
+        looked = 0
+        while len(items) < limit and looked < _MAX_LOOKED_AT:
+            wanted = min(limit - len(items), _BATCH)
+            heads = await self._store.documents(HEAD, after=after, limit=wanted)
+            mine = [head for head in heads if head.key.startswith(prefix)]
+            names = [(caller, thread) for caller, _, thread in (map(unquote, head.key.split("/", 2)) for head in mine)]
+            for head, found in zip(mine, await self._summaries(names), strict=True):
+                # With two agents: at the first one's record.
+                if found is not None and found.newest == 0 and head.key == found.first_record:
+                    items.append(found.summary)
+            looked += len(heads)
+            if len(mine) < wanted:
                 return None
+            after = mine[-1].key
         return after
 
-    async def _summary(self, caller: str, name: str) -> tuple[ThreadSummary, int, str] | None:
-        """The thread, the key of its newest call (0: it has none), and the key of its first agent's record."""
-        counts = await thread_counts_in(self._store, caller, name, MAX_COUNTED)
-        agents: list[ThreadAgent] = []
-        newest, first_record = counts.newest, ""
-        for agent in await self._agents_of(caller):
-            found = await self._agent(agent, caller, name)
+    async def _summaries(self, names: list[ThreadName]) -> list[_Found | None]:
+        """The threads of these callers and names, in a few questions for all of them together."""
+        from clicket.agents.threads import inner_thread
+
+        agents = [(name, agent) for name in names for agent in await self._agents_of(name[0])]
+        turns = [(caller, inner_thread(agent, thread)) for (caller, thread), agent in agents]
+        counts = await thread_counts_in(self._store, [*names, *turns], MAX_COUNTED)
+        heads = await self._heads(agents)
+        of: dict[ThreadName, list[tuple[ThreadAgent, int, str]]] = {name: [] for name in names}
+        for (name, agent), own, (key, document) in zip(agents, counts[len(names) :], heads, strict=True):
+            found = self._agent(agent, name[0], key, document, own)
             if found is not None:
-                agents.append(found[0])
-                newest, first_record = max(newest, found[1]), first_record or found[2]
-        agents.sort(key=lambda agent: -agent.updated_at)
+                of[name].append((found, own.newest, key))
+        return [self._summary(*name, own, of[name]) for name, own in zip(names, counts, strict=False)]
+
+    def _summary(
+        self, caller: str, name: str, counts: ThreadCounts, found: list[tuple[ThreadAgent, int, str]]
+    ) -> _Found | None:
+        agents = sorted((agent for agent, _, _ in found), key=lambda agent: -agent.updated_at)
+        newest = max([counts.newest, *(key for _, key, _ in found)])
         if not newest and not agents:
             return None
         states = {State(state): count for state, count in sorted(counts.states.items()) if state in set(State)}
@@ -189,25 +211,34 @@ class _Listing:
             total=sum(states.values()), active=sum(count for state, count in states.items() if not state.is_terminal),
             agent_state=agents[0].state if agents else None, agents=agents,
         )  # fmt: skip
-        return summary, newest, first_record
+        return _Found(summary, newest, found[0][2] if found else "")
 
-    async def _agent(self, agent: str, caller: str, thread: str) -> tuple[ThreadAgent, int, str] | None:
-        """The agent in this thread, the key of its newest turn's call, and the key of its record."""
+    async def _heads(self, agents: list[tuple[ThreadName, str]]) -> list[tuple[str, StoredDocument | None]]:
+        """The keys of these agents' records, and the records."""
         from clicket.agents.memory import HEAD, key_of
-        from clicket.agents.threads import inner_thread
 
-        key = key_of(caller, thread, agent)
-        now = self._store.document_now(HEAD, key)
-        document = await self._store.document(HEAD, key) if now is None else now[0]
-        turns: ThreadCounts = await thread_counts_in(self._store, caller, inner_thread(agent, thread), MAX_COUNTED)
+        keys = [key_of(caller, thread, agent) for (caller, thread), agent in agents]
+        found: list[tuple[str, StoredDocument | None]] = []
+        for at in range(0, len(keys), _AT_ONCE):
+            some = keys[at : at + _AT_ONCE]
+            found += zip(some, await asyncio.gather(*(self._head_document(HEAD, key) for key in some)), strict=True)
+        return found
+
+    async def _head_document(self, kind: str, key: str) -> StoredDocument | None:
+        now = self._store.document_now(kind, key)
+        return await self._store.document(kind, key) if now is None else now[0]
+
+    def _agent(
+        self, agent: str, caller: str, key: str, document: StoredDocument | None, turns: ThreadCounts
+    ) -> ThreadAgent | None:
+        """The agent in this thread."""
         running = any(not State(state).is_terminal for state in turns.states if state in set(State))
         if document is None and not turns.newest:
             return None
         head = None if document is None else self._head(caller, key, document.body)
         state = AgentState.RUNNING if running else None if head is None else head.state
         updated = max(turns.last_at, 0.0 if document is None else document.updated_at)
-        found = ThreadAgent(name=agent, state=state, turns=0 if head is None else head.turns, updated_at=updated)
-        return found, turns.newest, key
+        return ThreadAgent(name=agent, state=state, turns=0 if head is None else head.turns, updated_at=updated)
 
     def _head(self, caller: str, key: str, body: bytes) -> Any:
         from clicket.agents.memory import Head

@@ -17,6 +17,7 @@ from clicket.model import Page
 from clicket.ports import Query
 from clicket.stores.sqlite import SqliteStore, schema
 from clicket.testing.store_kit import ALIVE, opened
+from clicket.thread_list import list_threads
 
 SCANNED = 200
 FILTERS: list[dict[str, Any]] = [
@@ -127,10 +128,11 @@ async def test_calls_of_an_older_version_are_found(tmp_path: Path, monkeypatch: 
     async with opened(lambda: SqliteStore(path)) as store:
         await fill(store, 0, 30)
     with closing(apsw.Connection(str(path))) as old:
-        for index in ("calls_request", "calls_code", "calls_tool_ended_badly", "calls_caller"):
+        for index in ("calls_request", "calls_code", "calls_tool_ended_badly", "calls_caller", "calls_ended"):
             old.execute(f"DROP INDEX {index}")
-        for column in ("request_id", "code"):
+        for column in ("request_id", "code", "kept"):
             old.execute(f"ALTER TABLE calls DROP COLUMN {column}")
+        old.execute("CREATE INDEX calls_ended ON calls (ended_at, bytes) WHERE ended_at IS NOT NULL")
         old.execute("ALTER TABLE call_times DROP COLUMN last")
         # A unit that is too long for the row of its call, and one that is not what clicket writes.
         old.execute("INSERT INTO events SELECT key << 20 | 1, first_unit FROM calls WHERE id = 'c10'")
@@ -147,3 +149,41 @@ async def test_calls_of_an_older_version_are_found(tmp_path: Path, monkeypatch: 
     finally:
         await store.close()
     assert schema.VERSION >= 9
+
+
+async def test_a_page_of_threads_asks_as_little_of_a_big_store_as_of_a_small_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clicket.thread_list._MAX_LOOKED_AT", 500)
+    monkeypatch.setattr("clicket.thread_list._BATCH", 250)
+    monkeypatch.setattr("clicket.thread_list.MAX_COUNTED", 20)
+    questions = 0
+    read = SqliteStore._read
+
+    async def counted(self: SqliteStore, job: Callable[[apsw.Connection], Any]) -> Any:
+        nonlocal questions
+        questions += 1
+        return await read(self, job)
+
+    monkeypatch.setattr(SqliteStore, "_read", counted)
+    async with opened(lambda: SqliteStore(tmp_path / "calls.db")) as store:
+        steps = _steps(store)
+
+        async def cost() -> tuple[int, int]:
+            nonlocal questions
+            questions, before = 0, steps()
+            page = await list_threads(store, None, 100, None)
+            assert len(page.items) == 50
+            return questions, steps() - before
+
+        async def grow(first: int, last: int) -> None:
+            for start in range(first, last, 500):
+                for number in range(50):
+                    await fill(store, start + number * 10, 10, thread=f"t{number:02d}")
+
+        await grow(0, 1_500)
+        small = await cost()
+        await grow(1_500, 4_500)
+        big = await cost()
+    assert small[0] == big[0] <= 10, "a few questions for all threads together"
+    assert big[1] <= small[1] * 1.5

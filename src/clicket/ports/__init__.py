@@ -58,7 +58,7 @@ from clicket.ports.store import (
     Sweep,
     Unstorable,
 )
-from clicket.ports.threads import CallPlace, ListsThreads, ThreadCounts, places_in, thread_counts_in
+from clicket.ports.threads import CallPlace, ListsThreads, ThreadCounts, ThreadName, places_in, thread_counts_in
 
 __all__ = [
     "LATER",
@@ -113,6 +113,7 @@ __all__ = [
     "SystemClock",
     "Taken",
     "ThreadCounts",
+    "ThreadName",
     "Timer",
     "ToolHealth",
     "Unstorable",

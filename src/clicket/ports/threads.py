@@ -4,6 +4,7 @@ calls themselves are read."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -11,9 +12,11 @@ import msgspec
 from clicket.ports.query import Query
 from clicket.ports.store import Store, Stored
 
-__all__ = ["CallPlace", "ListsThreads", "ThreadCounts", "places_in", "thread_counts_in"]
+__all__ = ["CallPlace", "ListsThreads", "ThreadCounts", "ThreadName", "places_in", "thread_counts_in"]
 
 _STEP = 200
+ThreadName = tuple[str, str]
+"""Caller and thread."""
 
 
 class CallPlace(msgspec.Struct, frozen=True, gc=False):
@@ -42,8 +45,8 @@ class ListsThreads(Protocol):
         there are no more. A call that cannot be read may have an empty thread."""
         ...
 
-    async def thread_counts(self, caller: str, thread: str, limit: int) -> ThreadCounts:
-        """Counts of the newest `limit` calls of a thread."""
+    async def thread_counts(self, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:
+        """Counts of the newest `limit` calls of each thread, in the order of `threads`, in as few questions as possible."""
         ...
 
 
@@ -55,10 +58,14 @@ async def places_in(store: Store, before: int | None, limit: int) -> list[CallPl
     return [CallPlace(stored.key, *_place(stored)) for stored in found]
 
 
-async def thread_counts_in(store: Store, caller: str, thread: str, limit: int) -> ThreadCounts:
+async def thread_counts_in(store: Store, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:
     """As `ListsThreads.thread_counts`, of any store."""
     if isinstance(store, ListsThreads):
-        return await store.thread_counts(caller, thread, limit)
+        return await store.thread_counts(threads, limit)
+    return [await _counts(store, caller, thread, limit) for caller, thread in threads]
+
+
+async def _counts(store: Store, caller: str, thread: str, limit: int) -> ThreadCounts:
     states: Counter[str] = Counter()
     newest, last_at, before, looked = 0, 0.0, None, 0
     while looked < limit:

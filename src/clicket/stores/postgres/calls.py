@@ -10,7 +10,7 @@ import msgspec
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.model import Event, load_call, load_events
-from clicket.ports import CallPlace, Query, ScanEnd, Stored, ThreadCounts, picked
+from clicket.ports import CallPlace, Query, ScanEnd, Stored, ThreadCounts, ThreadName, picked
 from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.pool import Pool
 
@@ -27,9 +27,10 @@ _EVENTS = """SELECT c.ended_at IS NULL AND c.owner IS DISTINCT FROM $4::bigint A
 _WATCH = "UPDATE calls SET watched = true WHERE key = $1::bigint AND ended_at IS NULL AND NOT watched"
 _PLACES = """SELECT key, caller, thread FROM calls WHERE $1::bigint IS NULL OR key < $1::bigint
     ORDER BY key DESC LIMIT $2::bigint"""
-_COUNTS = """SELECT state, count(*), max(key), max(greatest(created_at, coalesce(ended_at, 0))) FROM (
-    SELECT state, key, created_at, ended_at FROM calls WHERE thread = $1::text AND caller = $2::text
-    ORDER BY key DESC LIMIT $3::bigint) newest GROUP BY state"""
+_COUNTS = """SELECT wanted.number, newest.state, count(*), max(newest.key), max(greatest(newest.created_at, coalesce(newest.ended_at, 0)))
+    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted(thread, caller, number) CROSS JOIN LATERAL (
+        SELECT state, key, created_at, ended_at FROM calls c WHERE c.thread = wanted.thread AND c.caller = wanted.caller
+        ORDER BY key DESC LIMIT $3::bigint) newest GROUP BY wanted.number, newest.state"""
 _NEWS = "SELECT key, bodies FROM news($1::bigint, $2::bigint[], $3::text[], $4::integer[])"
 # No call below the one was made since then, and none above the other before then, whatever the clocks of the writers were.
 _PERIOD = "floor(greatest(least(${}::float8, 1e15), -1e15) / 300)::bigint"
@@ -70,15 +71,13 @@ class Calls:
     async def places(self, before: int | None, limit: int) -> list[CallPlace]:
         return [CallPlace(*row) for row in await self._pool.query(_PLACES, before, limit)]
 
-    async def thread_counts(self, caller: str, thread: str, limit: int) -> ThreadCounts:
-        if not (storable(caller) and storable(thread)):
-            return ThreadCounts()
-        rows = await self._pool.query(_COUNTS, thread, caller, limit)
-        return ThreadCounts(
-            states={state: count for state, count, _, _ in rows},
-            newest=max((key for _, _, key, _ in rows), default=0),
-            last_at=max((at for *_, at in rows), default=0.0),
-        )
+    async def thread_counts(self, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:
+        fit = [each if storable(each[0]) and storable(each[1]) else ("", "") for each in threads]
+        rows = await self._pool.query(_COUNTS, [thread for _, thread in fit], [caller for caller, _ in fit], limit)
+        of: dict[int, list[tuple[str, int, int, float]]] = {}
+        for number, *row in rows:
+            of.setdefault(number, []).append(tuple(row))
+        return [_counts(of.get(number, [])) for number in range(1, len(threads) + 1)]
 
     async def claimed(self, keys: Sequence[int], me: int) -> list[Stored]:
         """Calls that were just taken, with the owners that they were taken from."""
@@ -181,6 +180,14 @@ def _term(column: str, number: int) -> str:
         return f"c.key <= {_LAST_KEY.format(number)}"
     name, _, compare = column.partition(" ")
     return f"{name} {compare or '='} ${number}::{_TYPES.get(name, 'text')}"
+
+
+def _counts(rows: Sequence[tuple[str, int, int, float]]) -> ThreadCounts:
+    return ThreadCounts(
+        states={state: count for state, count, _, _ in rows},
+        newest=max((key for _, _, key, _ in rows), default=0),
+        last_at=max((at for *_, at in rows), default=0.0),
+    )
 
 
 def storable(value: Any) -> bool:

@@ -33,6 +33,7 @@ from clicket.ports import (
     StoredDocument,
     Sweep,
     ThreadCounts,
+    ThreadName,
     ToolHealth,
 )
 from clicket.stores.postgres.address import Address
@@ -144,8 +145,8 @@ class PostgresStore:
     async def places(self, before: int | None, limit: int) -> list[CallPlace]:
         return await self._open.calls.places(before, limit)
 
-    async def thread_counts(self, caller: str, thread: str, limit: int) -> ThreadCounts:
-        return await self._open.calls.thread_counts(caller, thread, limit)
+    async def thread_counts(self, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:
+        return await self._open.calls.thread_counts(threads, limit)
 
     async def news(self, known: Mapping[int, tuple[str, int]]) -> dict[int, list[Event]]:
         return await self._open.calls.news(known, self._open.membership.id)

@@ -45,6 +45,7 @@ from clicket.ports import (
     StoredDocument,
     Sweep,
     ThreadCounts,
+    ThreadName,
     ToolHealth,
     Unstorable,
 )
@@ -267,8 +268,8 @@ class RedisStore:
     async def places(self, before: int | None, limit: int) -> list[CallPlace]:
         return await thread_list.places(self._ready().session, before, limit)
 
-    async def thread_counts(self, caller: str, thread: str, limit: int) -> ThreadCounts:
-        return await thread_list.thread_counts(self._ready().session, caller, thread, limit)
+    async def thread_counts(self, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:
+        return await thread_list.thread_counts(self._ready().session, threads, limit)
 
     # Owning.
 

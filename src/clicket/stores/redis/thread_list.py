@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Sequence
 
-from clicket.ports import CallPlace, ThreadCounts, Unstorable
+from clicket.ports import CallPlace, ThreadCounts, ThreadName, Unstorable
 from clicket.stores.redis.session import Session
 
 __all__ = ["places", "thread_counts"]
 
 _NEWEST = 1 << 53
 _STEP = 500
+_AT_ONCE = 20
+"""Threads that are asked for in one go."""
 
 
 async def places(session: Session, before: int | None, limit: int) -> list[CallPlace]:
@@ -28,7 +32,15 @@ async def places(session: Session, before: int | None, limit: int) -> list[CallP
     return found
 
 
-async def thread_counts(session: Session, caller: str, thread: str, limit: int) -> ThreadCounts:
+async def thread_counts(session: Session, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:
+    found: list[ThreadCounts] = []
+    for at in range(0, len(threads), _AT_ONCE):
+        some = threads[at : at + _AT_ONCE]
+        found += await asyncio.gather(*(_counts(session, caller, thread, limit) for caller, thread in some))
+    return found
+
+
+async def _counts(session: Session, caller: str, thread: str, limit: int) -> ThreadCounts:
     states: Counter[str] = Counter()
     newest, last_at, before = 0, 0.0, _NEWEST
     while states.total() < limit:

@@ -41,6 +41,7 @@ from clicket.ports import (
     StoredDocument,
     Sweep,
     ThreadCounts,
+    ThreadName,
     ToolHealth,
     picked,
 )
@@ -223,8 +224,8 @@ class SqliteStore:
     async def places(self, before: int | None, limit: int) -> list[CallPlace]:
         return await self._read(lambda c: listing.places(c, before, limit))
 
-    async def thread_counts(self, caller: str, thread: str, limit: int) -> ThreadCounts:
-        return await self._read(lambda c: listing.thread_counts(c, caller, thread, limit))
+    async def thread_counts(self, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:
+        return await self._read(lambda c: [listing.thread_counts(c, *each, limit) for each in threads])
 
     # Owning.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 
 import clicket.sync
 from clicket import NativeTool, Runtime, ToolCall, ToolContext, tool
@@ -279,7 +280,7 @@ async def test_an_async_body_that_blocks_the_loop_past_its_timeout_is_reported(
 async def test_a_busy_loop_is_not_taken_for_a_blocked_one(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @tool(timeout=5)
+    @tool(timeout=PATIENCE)
     async def busy() -> int:
         end, turns = time.monotonic() + 0.3, 0
         while time.monotonic() < end:
@@ -288,8 +289,14 @@ async def test_a_busy_loop_is_not_taken_for_a_blocked_one(
         return turns
 
     monkeypatch.setattr(loop_watch, "LOOK_EVERY", 0.005)
-    async with memory_runtime([busy], lease=0.05) as rt:
-        result = await rt.call("busy")
+    for _ in range(
+        10
+    ):  # a machine without a free processor may block the loop for a moment; a wrong watch is wrong each time
+        caplog.clear()
+        async with memory_runtime([busy], lease=0.05) as rt:
+            result = await rt.call("busy")
+        if "blocked_loop" not in result.metadata:
+            break
     assert "blocked_loop" not in result.metadata
     assert not [record for record in caplog.records if record.name == "clicket.execution"]
 

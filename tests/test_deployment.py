@@ -344,7 +344,7 @@ class Cluster:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE)
 
 
 def test_the_cluster_runs_calls_and_survives_the_death_of_a_worker(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ async def test_there_is_no_stamp_while_the_thread_writes(make: Callable[[], Stor
 
         def hold() -> None:
             held.set()
-            free.wait(30)
+            free.wait(PATIENCE)
 
         holding = asyncio.ensure_future(store._writer.alone(hold))  # type: ignore[attr-defined]
         await asyncio.to_thread(held.wait, 30)

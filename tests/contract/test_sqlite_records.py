@@ -14,6 +14,7 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
@@ -348,7 +349,7 @@ async def test_a_paper_does_not_overtake_the_thread(make: Make) -> None:
 
         def hold() -> None:
             held.set()
-            free.wait(30)
+            free.wait(PATIENCE)
 
         holding = asyncio.ensure_future(writer.alone(hold))
         await asyncio.to_thread(held.wait, 30)

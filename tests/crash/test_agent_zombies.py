@@ -15,7 +15,7 @@ import pytest
 from tests.crash.agent_scene import MESSAGE, Model, Script, asked, effects, note, thread_of, tools_at
 from tests.crash.nest import Nest, say_ready
 from tests.crash.settle import Place
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 
 from clicket import Runtime, ToolContext, tool
 from clicket.agents import ReActAgent
@@ -128,7 +128,7 @@ async def test_a_process_that_wakes_up_too_late_does_nothing(place: Place, nest:
     await stopped_between_writes(place, model.pid)
     rt = runtime_of(place)
     agent = ReActAgent(rt, model)
-    async with asyncio.timeout(90), rt:
+    async with asyncio.timeout(PATIENCE), rt:
         await eventually((folder / "go").exists)  # the turn was claimed
         result = await agent.wait(thread, 1)
         assert not (await child).code

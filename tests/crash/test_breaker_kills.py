@@ -22,6 +22,7 @@ from tests.crash.breaker_scene import (
 )
 from tests.crash.nest import Nest
 from tests.crash.settle import Place, read_lines
+from tests.kit.waiting import PATIENCE
 
 from clicket import Runtime
 
@@ -60,7 +61,7 @@ async def tasks_killed(nest: Nest, place: Place, tasks: int, kills: int, longest
         given = {"place": msgspec.to_builtins(place), "tasks": tasks}
         killed += (await nest.raise_child(tend, given, signals=at, ready=True)).by_parent
     assert killed  # the number of kills depends on the machine: later processes find all tasks done
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert set(await carry_out(place, tasks)) <= {"finished", "over"}
     folder = Path(place.folder)
     assert not refused(folder)

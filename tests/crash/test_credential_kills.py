@@ -13,6 +13,7 @@ from tests.crash.nest import Nest
 from tests.crash.settle import Place, read_lines
 from tests.crash.stores import Fresh, Row
 from tests.kit.authorization_server import AuthorizationServer
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound
 
 from clicket import Runtime
@@ -66,7 +67,7 @@ async def connections(nest: Nest, bank: AuthorizationServer, served: Served, tmp
             ending = await nest.raise_child(connect, msgspec.to_builtins(scene))
             assert not ending.hung
             folder = Path(scene.place.folder)
-            async with runtime_of(scene) as rt, asyncio.timeout(30):
+            async with runtime_of(scene) as rt, asyncio.timeout(PATIENCE):
                 for query, cookies in read_lines(folder / "callback", tuple[dict[str, str], dict[str, str]]):
                     # The browser loads the page again, because the first time it got no answer.
                     await load_again(rt, bank, query, cookies)

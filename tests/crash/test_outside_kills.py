@@ -14,6 +14,7 @@ from tests.crash.nest import Nest
 from tests.crash.outside_scene import CALL, Scene, complete, reconcile, resolve, tools_of
 from tests.crash.settle import Place, read_lines
 from tests.crash.stores import Fresh, Row
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound
 
 from clicket import Record, Runtime, State
@@ -52,7 +53,7 @@ def effects(place: Place, name: str) -> list[str]:
 
 
 async def ended(rt: Runtime, id: str = CALL) -> Record:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not (await rt.state(id)).is_terminal:
             await asyncio.sleep(0.005)
     return await rt.get(id)

@@ -13,6 +13,7 @@ import msgspec
 from httpx2 import ASGITransport, AsyncClient
 from tests.crash.settle import Place
 from tests.crash.tools import append_line
+from tests.kit.waiting import PATIENCE
 
 from clicket import Policy, Runtime, Settings, tool
 from clicket.compose import open_store
@@ -87,7 +88,7 @@ def _record(place: Place, killer: _Killer | None) -> None:
 async def deliver_all(rt: Runtime) -> None:
     webhooks = rt.engine.webhooks
     assert webhooks is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             await webhooks.delivery.look()
             if not webhooks._fresh and not await webhooks.outbox.pending(""):

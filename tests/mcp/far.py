@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 from tests.kit.children import PYTHONPATH, ROOT, environment
 from tests.kit.forks import forked
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.redis_server import free_port
 
 from clicket import Runtime
@@ -51,7 +51,7 @@ class FarServer:
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(PATIENCE)
             self.process = None
 
     def joined(self, **options: Any) -> McpServer:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.kit.children import ROOT, environment
 from tests.kit.forks import forked
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.mcp.far import FarServer, asked, over_stdio
 from tests.mcp.kit import Hand, accept, serving
 
@@ -145,7 +145,7 @@ async def test_after_our_death_the_task_goes_on_by_its_id(far: FarServer, ask: b
 
         await eventually(under_way)
         child.send_signal(signal.SIGKILL)
-        child.wait(10)
+        child.wait(PATIENCE)
         if ask:
             assert await watcher.respond("the-call", {"name": "Ann"}, by="ann")
     far.release()
@@ -172,7 +172,7 @@ async def test_after_our_death_a_call_without_a_task_is_unknown(far: FarServer) 
 
         await eventually(running)
         child.send_signal(signal.SIGKILL)
-        child.wait(10)
+        child.wait(PATIENCE)
     async with Runtime(store=store) as rt:
         await far.joined().join(rt)
         await rt.recover()

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from tests.kit.children import PYTHONPATH
 from tests.kit.forks import SERVER, forked
-from tests.kit.waiting import eventually_sync
+from tests.kit.waiting import PATIENCE, eventually_sync
 from tests.mcp.npm_tools import ROOT, run_node
 from tests.redis_server import free_port
 
@@ -62,7 +62,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE)
 
 
 def checks_in(folder: Path) -> dict[str, list[dict[str, Any]]]:

@@ -143,7 +143,7 @@ class Started:
 
     def ended(self) -> int:
         with self.process:
-            return self.process.wait(20)
+            return self.process.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("deaf", [False, True])
@@ -177,7 +177,7 @@ def test_a_signal_ends_a_server_whose_client_is_still_there(place: Place) -> Non
     it = Started(place, mute=False)
     eventually_sync(lambda: "7 tools" in it.err.read_text())
     it.process.send_signal(signal.SIGTERM)
-    assert it.process.wait(20) == -signal.SIGTERM
+    assert it.process.wait(PATIENCE) == -signal.SIGTERM
     it.ended()
 
 

@@ -306,7 +306,7 @@ async def test_a_client_hears_when_its_tools_change() -> None:
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, connected(url) as client:
         async with client.listen(tools_list_changed=True) as events:
             await client.call_tool("add", {"a": 1, "b": 1})
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 assert type(await anext(aiter(events))).__name__ == "ToolsListChanged"
         assert "after_add" in [each.name for each in (await client.list_tools()).tools]
 

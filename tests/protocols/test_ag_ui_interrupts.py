@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.protocols.kit import ASK, Run, pay, run, served_agents, shop, user
 from tests.protocols.payments import FORM, measure, order
 from tests.scenarios.interpreter_kit import NAME, interpreter
@@ -127,7 +127,7 @@ async def test_a_question_after_an_approval_that_another_person_gave(tmp_path: P
         waiting = asyncio.ensure_future(resumed(it, first, entry, headers=client))
         await eventually(lambda: len(it.parts.event_streams.open) == 1)
         assert (await it.post(f"/calls/{first.interrupts[0]['id']}/approve", headers=boss)).status_code == 200
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             second = await waiting
         assert [each["message"] for each in second.interrupts] == ["the shop asks: Which a?"]
 

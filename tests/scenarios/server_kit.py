@@ -149,10 +149,10 @@ def serving_in_thread(tools: Iterable[Any] = TOOLS, store: str = "memory://", **
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()), name="clicket-test-server")
     thread.start()
     try:
-        assert came.wait(30), "the server did not start"
+        assert came.wait(PATIENCE), "the server did not start"
         assert isinstance(ready[0], str), ready
         yield ready[0]
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(30)
+        thread.join(PATIENCE)
         loop.close()

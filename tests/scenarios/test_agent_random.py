@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from tests.kit.examples import examples
+from tests.kit.waiting import PATIENCE
 from tests.models_kit.aimock import Aimock, serving
 from tests.models_kit.transcripts import taken_by_both
 from tests.models_kit.vendor_rules import accepted_by_anthropic, accepted_by_openai
@@ -145,7 +146,7 @@ async def play(store: str, scripts: Sequence[list[Any]], kind: type[Agent] = ReA
     """Each script in its own thread, concurrently. Returns the transcripts."""
     async with make([echo, fail], store) as rt:
         conversations = [Conversation(rt, script, number, kind) for number, script in enumerate(scripts)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*(conversation.go() for conversation in conversations))
             for conversation in conversations:
                 await conversation.check()

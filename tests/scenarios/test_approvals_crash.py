@@ -38,7 +38,7 @@ async def child(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
 
 async def said(process: asyncio.subprocess.Process, word: str) -> None:
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         line = await process.stdout.readline()
     assert line.decode().strip() == word
 

@@ -36,7 +36,7 @@ class Child:
         """Read until the child has printed every wanted line."""
         assert self.process.stdout is not None
         while not set(wanted) <= set(self.lines):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 line = await self.process.stdout.readline()
             assert line, f"the child ended after {self.lines}"
             self.lines.append(line.decode().strip())

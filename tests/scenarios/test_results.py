@@ -342,7 +342,7 @@ async def test_stuck_tools_do_not_hold_up_big_results_of_others(store: str) -> N
 
     @tool(timeout=0.05)
     def stuck() -> None:
-        gate.wait(30)
+        gate.wait(PATIENCE)
 
     try:
         async with make([stuck, returning({"rows": ["x" * 100] * 30_000})], store, worker_threads=1) as rt:

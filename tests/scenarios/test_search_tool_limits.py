@@ -37,7 +37,7 @@ async def test_a_cancel_stops_the_searches_at_once(index: Index) -> None:
         await eventually(lambda: len(gate.began) == 6)
         assert await rt.cancel("direct")
         assert await rt.cancel("submitted")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             results = [await calls[0], await handle.result()]
         assert [result.state for result in results] == [State.CANCELLED] * 2
         assert sorted(gate.cancelled) == sorted(gate.began)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import TOOLS, Api, Sse, read_sse, served
 
@@ -238,7 +238,7 @@ async def test_lines_of_json() -> None:
 
         async def lines(query: str, count: int, **options: Any) -> list[dict[str, Any]]:
             found: list[dict[str, Any]] = []
-            async with asyncio.timeout(20), it.stream("GET", f"/events{query}", **options) as response:
+            async with asyncio.timeout(PATIENCE), it.stream("GET", f"/events{query}", **options) as response:
                 assert response.headers["content-type"] == "application/x-ndjson"
                 await it.call("add", {"a": 1, "b": 1}, thread="t1")
                 async for line in response.aiter_lines():
@@ -271,7 +271,7 @@ async def test_calls_of_another_process_are_seen_once(tmp_path: Any) -> None:
         await other.call("add", {"a": 1, "b": 1}, id="before")
         seen: list[tuple[str, int]] = []
         async with (
-            asyncio.timeout(40),
+            asyncio.timeout(PATIENCE),
             it.stream("GET", "/events") as response,
             aclosing(read_sse(response)) as stream,
         ):

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.server_kit import key_for, read_sse, served
@@ -51,7 +52,7 @@ async def test_two_servers_over_one_store(url: str) -> None:
         assert (await two.get(f"/artifacts/{name}", headers=b)).content == CONTENT
 
         async with (
-            asyncio.timeout(30),
+            asyncio.timeout(PATIENCE),
             two.stream("GET", "/events", headers=b) as response,
             aclosing(read_sse(response)) as stream,
         ):

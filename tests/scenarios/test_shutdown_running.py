@@ -113,7 +113,7 @@ async def test_a_thread_that_does_not_return_is_left_to_itself(sqlite: str, opti
     def stuck() -> int:
         runs.append(1)
         if len(runs) == 1:
-            go.wait(60)
+            go.wait(PATIENCE)
         return len(runs)
 
     try:

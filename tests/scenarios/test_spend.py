@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.adapters.provider import serving
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.agent_server_kit import say, served_agent
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import make
@@ -122,7 +123,7 @@ async def test_a_budget_in_money_and_a_model_without_a_price(on_reached: str, ca
         rt.spend.on_budget_reached(told.append)
         model = Counting()
         agent = ReActAgent(rt, model, name="a")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             results = [await agent.run("go", thread=thread) for thread in ("t1", "t2")]
         assert (await rt.history(tool="raise_budget")).items == []
     passes = on_reached == "warn"
@@ -228,7 +229,7 @@ async def test_a_person_refuses_and_the_run_ends(store: str) -> None:
 
 
 async def asked(rt: Runtime) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = [record for record in (await rt.history(active=True)).items if record.waiting_for == "approval"]
             if found:

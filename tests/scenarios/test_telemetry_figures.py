@@ -200,7 +200,7 @@ async def test_anomalies_come_from_real_calls(store: str) -> None:
 
 @tool(timeout=0.05, failure_threshold=100)
 def will_not_stop(ctx: ToolContext) -> str:
-    RELEASE.wait(30)
+    RELEASE.wait(PATIENCE)
     return "late"
 
 

@@ -253,7 +253,7 @@ class TestWords:
             await submit(place, *((name, "quick", {"log": log, "name": name}) for name in ("one", "two")))
             await eventually(lambda: sorted(written(place)) == ["one", "two"])
             worker.terminate()
-            assert worker.wait(60) == 0
+            assert worker.wait(PATIENCE) == 0
         finally:
             worker.kill()
             worker.wait()

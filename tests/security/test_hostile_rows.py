@@ -170,7 +170,7 @@ async def test_a_row_that_disagrees_with_its_events_affects_no_other_call(rows: 
     await fill(rows.url)
     for id in VICTIMS:
         rows.plant(id, created(), last)
-    async with asyncio.timeout(60), opened(rows.url) as rt:
+    async with asyncio.timeout(PATIENCE), opened(rows.url) as rt:
         await others_are_well(rt)
         for id in VICTIMS:
             await ask_about(rt, id)

@@ -18,7 +18,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from tests.kit.issuer import AUDIENCE, MAP, Issuer, bearer, issuing, raw_token
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import Api, key_for, read_sse, served
 
@@ -322,7 +322,7 @@ async def test_an_issuer_that_misbehaves(issuer: Issuer, kind: str, how: str) ->
     async with api(issuer, given) as it:
         token = issuer.opaque("t", "read") if kind == "introspection" else issuer.sign("read")
         issuer.behave = getattr(issuer, how)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             answers = await asyncio.gather(*(it.get("/calls", headers=bearer(token)) for _ in range(5)))
         for answer in answers:
             assert (answer.status_code, answer.json()["code"]) == (503, "issuer_unavailable")
@@ -424,7 +424,7 @@ async def test_a_stream_ends_with_its_token(issuer: Issuer) -> None:
             await eventually(lambda: len(issuer.asked) > count)
             issuer.behave = None
             issuer.tokens["t"] = {"active": False}
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 async for _ in read_sse(response):  # it ends
                     pass
         await eventually(lambda: not it.parts.revocation.streams)

@@ -92,7 +92,7 @@ async def test_a_slow_head_is_cut_off_on_a_connection_that_was_used_before() -> 
     async with served(options=SMALL) as it:
         whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         reader, writer = await asyncio.open_connection(it.served.host, it.served.port)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             for _ in range(3):
                 writer.write(whole)
                 answer = await reader.readuntil(b"\r\n\r\n")

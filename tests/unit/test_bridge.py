@@ -44,7 +44,7 @@ async def test_whatever_it_raises_comes_back_and_the_thread_lives_on(workers: Wo
         raise error
 
     with pytest.raises((type(error), RuntimeError)):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await workers.run(fail)
     assert await workers.run(lambda: "alive") == "alive"
 
@@ -56,7 +56,7 @@ async def test_threads_are_started_when_needed_reused_and_never_more_than_the_si
 
     def hold() -> str:
         inside.append(1)
-        gate.wait(10)
+        gate.wait(PATIENCE)
         return threading.current_thread().name
 
     waiting = [asyncio.ensure_future(workers.run(hold)) for _ in range(8)]
@@ -71,7 +71,7 @@ async def test_a_waiter_that_leaves_does_not_stop_the_function(workers: Workers)
     gate, done = threading.Event(), []
 
     def work() -> None:
-        gate.wait(10)
+        gate.wait(PATIENCE)
         done.append(True)
 
     waiting = asyncio.ensure_future(workers.run(work))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from tests.kit.waiting import PATIENCE
 from tests.postgres_line import Line
 
 from clicket.stores.postgres import PostgresStore
@@ -16,7 +17,7 @@ Make = Callable[..., PostgresStore]
 
 async def until(true: Callable[[], Awaitable[bool] | bool]) -> None:
     """Wait for a condition."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             answer = true()
             if answer if isinstance(answer, bool) else await answer:

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.contract.postgres.kit import Make, through, until
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.postgres_line import a_line
 from tests.postgres_server import PostgresServer, postgres_server
 
@@ -270,7 +270,7 @@ async def test_closing_does_not_wait_for_a_server_that_hangs(own: PostgresServer
     await created(store, "a")
     own.pause()
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await store.close()
     finally:
         own.resume()

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.contract.postgres.kit import Make, through
+from tests.kit.waiting import PATIENCE
 from tests.postgres_line import a_line
 from tests.postgres_server import PostgresServer
 
@@ -174,7 +175,7 @@ async def test_what_is_counted_equals_what_ended_whatever_breaks(make: Make, sql
     async with opened(make) as one, opened(make) as two:
         tasks = [asyncio.create_task(end(store, f"{n}")) for n, store in enumerate((one, two) * 4)]
         cuts, seen = 0, 0
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while cuts < 12:
                 ((ended,),) = sql("SELECT count(*) FROM calls WHERE ended_at IS NOT NULL")
                 if ended >= seen + 40:
@@ -240,7 +241,7 @@ async def test_a_write_that_arrives_late_does_nothing(server: PostgresServer, sc
             await store.audit([b"late"])
         await store.audit([b"after"])
         line.release()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while line.late_answers == 0:
                 await asyncio.sleep(0.01)
         assert [each.body for each in await store.audited()] == [b"after", b"before"]
@@ -296,7 +297,7 @@ async def test_old_standings_are_not_waited_for(make: Make, server: PostgresServ
         options = f"-c search_path={schema}"
         with psycopg.connect(server.url(), options=options) as connection:
             connection.execute("SELECT FROM standings WHERE tool = 'tool0' FOR UPDATE")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 await store.sweep(Keep(health_since=2.0), 10)
             assert [each.tool for each in await store.tool_health("", "t")] == ["tool0", "tool2"]
         await store.sweep(Keep(health_since=2.0), 10)

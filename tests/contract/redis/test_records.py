@@ -15,6 +15,7 @@ import pytest
 import redis
 from tests.contract.redis.kit import Make
 from tests.cutting_proxy import cutting_proxy
+from tests.kit.waiting import PATIENCE
 from tests.redis_server import RedisServer, redis_server
 
 from clicket.errors import StoreUnavailable
@@ -133,7 +134,7 @@ async def test_what_is_counted_equals_what_ended_whatever_breaks(tmp_path: Path,
     with redis_server(tmp_path / "redis", *options) as server:
         async with opened(_store_at(server.port, prefix)) as one, opened(_store_at(server.port, prefix)) as two:
             tasks = [asyncio.create_task(end(store, f"{n}")) for n, store in enumerate((one, two) * 4)]
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 for _ in range(4):
                     seen = ended
                     while ended < seen + 100:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit.forks import FORKED
+from tests.kit.waiting import PATIENCE
 
 from clicket.kernel import State
 
@@ -108,5 +109,5 @@ def in_terminal(folder: Path, *arguments: str) -> str:
             break
         written += piece
     os.close(ours)
-    process.wait(30)
+    process.wait(PATIENCE)
     return written.decode()

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli.commands import (
     Run,
     Start,
@@ -177,6 +178,6 @@ class TestLooking:
         process = start("ps", "--all")
         assert process.stdout is not None
         process.stdout.close()
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""

@@ -47,8 +47,8 @@ class TestOtherProcesses:
         (folder / "go").touch()
         seen += read_until(tail, is_end)
         assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
-        assert tail.wait(30) == code
-        assert process.wait(30) == code
+        assert tail.wait(PATIENCE) == code
+        assert process.wait(PATIENCE) == code
 
     def test_tail_of_all_calls_sees_those_that_come_later(self, start: Start, inside: Run) -> None:
         inside("call", "add", "a=1", "b=1")
@@ -62,7 +62,7 @@ class TestOtherProcesses:
         assert tail.returncode == 130
         assert "Traceback" not in err
         held.send_signal(signal.SIGINT)
-        assert held.wait(30) == 130
+        assert held.wait(PATIENCE) == 130
 
     def test_watching_recovers_nothing_and_calling_does(self, start: Start, inside: Run) -> None:
         process = start("call", "gate", "path=never", "--id", "lost", "--stream", "--json")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.unit.execution.fake_ray import FakeRay, WorkerCrashedError, fake_ray
 
 from clicket import Runtime, State, ToolContext, tool
@@ -41,20 +41,20 @@ def fails() -> None:
 @tool(isolation="ray", timeout=600)
 def pay() -> str:
     begun.append("pay")
-    go_on.wait(10)
+    go_on.wait(PATIENCE)
     return "paid"
 
 
 @tool(isolation="ray", timeout=600, idempotent=True, retry_delay=0.001)
 def look_up() -> str:
     begun.append("look_up")
-    go_on.wait(10)
+    go_on.wait(PATIENCE)
     return "found"
 
 
 @tool(isolation="ray", timeout=0.05, max_retries=0)
 def slow() -> None:
-    go_on.wait(10)
+    go_on.wait(PATIENCE)
 
 
 TOOLS = [double, count, fails, pay, look_up, slow]

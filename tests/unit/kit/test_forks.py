@@ -136,7 +136,7 @@ def test_it_takes_its_terminal() -> None:
             while b"ready" not in seen:
                 seen += os.read(ours, 1000)
             os.write(ours, b"\x03")
-            assert child.wait(60) == -signal.SIGINT
+            assert child.wait(PATIENCE) == -signal.SIGINT
         finally:
             os.close(theirs)
             os.close(ours)

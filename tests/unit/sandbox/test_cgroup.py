@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.sandbox import cgroup
 from clicket.sandbox.cgroup import Group, Parents
@@ -40,7 +41,7 @@ async def test_a_group_holds_freezes_kills_and_goes(parents: Parents) -> None:
         assert group.memory() is not None
         assert group.freeze(True)
         group.kill()
-        assert process.wait(60) == -signal.SIGKILL
+        assert process.wait(PATIENCE) == -signal.SIGKILL
     assert group.out_of_memory() == 0
     await group.dissolve()
     assert [path for parent in parents.folders for path in parent.glob(f"clicket-test-{os.getpid()}*")] == []
@@ -61,7 +62,7 @@ async def test_the_first_version_freezes_and_kills_what_is_frozen(parents: Paren
             state = freezer / f"clicket-test-{os.getpid()}" / "freezer.state"
             assert state.read_text() in ("FREEZING\n", "FROZEN\n")
             group.kill()
-            assert process.wait(60) == -signal.SIGKILL
+            assert process.wait(PATIENCE) == -signal.SIGKILL
         finally:
             process.kill()
             await group.dissolve()
@@ -100,7 +101,7 @@ async def test_groups_of_the_dead_are_swept(parents: Parents) -> None:
         group.join(process.pid)
         for parent in parents.folders:
             cgroup.sweep(parent, "clicket-sandbox-dead")
-        assert process.wait(60) == -signal.SIGKILL
+        assert process.wait(PATIENCE) == -signal.SIGKILL
         for parent in parents.folders:
             cgroup.sweep(parent, "clicket-sandbox-dead")
     assert not [path for parent in parents.folders for path in parent.glob("clicket-sandbox-dead*")]

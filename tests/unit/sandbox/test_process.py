@@ -24,7 +24,7 @@ BARE = [
 
 
 async def ended(process: SandboxProcess) -> Exit:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         return await asyncio.shield(process.exited)
 
 
@@ -121,7 +121,7 @@ async def test_without_cgroups_somebody_looks_at_the_memory_of_all_processes(tie
             time.sleep(1000)
             """
         )
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             assert await asyncio.shield(process.breach) == "memory"
         assert process.memory() > 96 * MIB
         assert not process.exited.done()
@@ -143,7 +143,7 @@ async def test_somebody_looks_at_the_work_folder(code: str) -> None:
         process.watching = True
         assert process.watching
         await program.run(code)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             assert await asyncio.shield(process.breach) == "disk"
 
 
@@ -243,7 +243,7 @@ async def test_whatever_was_left_in_the_folder_is_removed(tmp_path: Path) -> Non
 async def test_an_unread_pipe_does_not_keep_a_program_from_closing() -> None:
     async with sandboxed() as program:
         await program.begin("import os\nwhile True: os.write(1, bytes(65536))")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await program.process.close()
 
 

@@ -95,14 +95,14 @@ def supervised(*command: str, uid: int | None = None, go: bool = True) -> Iterat
 )
 def test_it_ends_as_its_program_ended(script: str, status: int, uid: int | None) -> None:
     with supervised("/bin/sh", "-c", script, uid=uid) as made:
-        assert made.process.wait(60) == status
+        assert made.process.wait(PATIENCE) == status
 
 
 def test_what_a_program_leaves_behind_ends_with_it(uid: int | None) -> None:
     with supervised("/bin/sh", "-c", DAEMONS + "echo ready; exit 3", uid=uid) as made:
         made.until(b"ready")
         assert made.is_silent()
-        assert made.process.wait(60) == 3
+        assert made.process.wait(PATIENCE) == 3
 
 
 def test_an_order_ends_everything(uid: int | None) -> None:
@@ -111,7 +111,7 @@ def test_an_order_ends_everything(uid: int | None) -> None:
         made.until(b"ready")
         made.lifeline.send(b"K")
         assert made.is_silent()
-        assert made.process.wait(60) == -signal.SIGKILL
+        assert made.process.wait(PATIENCE) == -signal.SIGKILL
 
 
 def test_closing_the_lifeline_is_an_order() -> None:
@@ -131,7 +131,7 @@ def test_a_bomb_is_put_out(uid: int | None) -> None:
         made.until(b"ready")
         made.lifeline.send(b"K")
         assert made.is_silent()
-        made.process.wait(60)
+        made.process.wait(PATIENCE)
 
 
 def test_a_program_of_another_user_cannot_end_its_supervisor() -> None:
@@ -152,7 +152,7 @@ def test_no_process_of_the_programs_user_outlives_it() -> None:
         subprocess.Popen(["sleep", "1009"], user=own_uid(), group=own_uid(), extra_groups=[]) as stray,
         supervised("/bin/true", uid=own_uid()) as made,
     ):
-        assert made.process.wait(60) == 0
+        assert made.process.wait(PATIENCE) == 0
         with os.fdopen(os.pidfd_open(stray.pid), "rb") as end:
             select.select([end], [], [], 20)
         stray.terminate()  # no effect on an ended process
@@ -238,4 +238,4 @@ def test_a_signal_to_the_supervisor_ends_the_program_too() -> None:
         made.until(b"ready")
         made.process.send_signal(signal.SIGTERM)
         assert made.is_silent()
-        assert made.process.wait(60) == -signal.SIGKILL
+        assert made.process.wait(PATIENCE) == -signal.SIGKILL

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 
 from clicket.bridge import Workers
 from clicket.sandbox import Limits, usage_monitor
@@ -211,7 +211,7 @@ async def test_a_monitor_pauses_on_request_and_reports_what_it_finds(
         (tmp_path / str(number)).touch()
     assert looks == before
     watch.start()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert await breaches.get() == "disk"
     watch.stop()
     workers.close()
@@ -238,7 +238,7 @@ async def test_too_much_memory_is_reported_where_no_kernel_limits_it(
     watch.start()
     await eventually(lambda: looks >= 3)
     if memory:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             assert await breaches.get() == "memory"
     assert memory or breaches.empty()
     watch.stop()

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.kit.waiting import eventually_sync
+from tests.kit.waiting import PATIENCE, eventually_sync
 
 from clicket.sandbox import workdirs
 from clicket.sandbox.workdirs import WorkdirRoot
@@ -70,7 +70,7 @@ def test_a_process_that_was_left_alone_at_its_birth_is_found_by_its_name(tmp_pat
     for process in (orphan, other):
         eventually_sync(Path(f"/proc/{process.pid}/cmdline").read_bytes)  # at first its command line is empty
     workdirs.sweep(tmp_path)
-    assert orphan.wait(60) == -signal.SIGKILL
+    assert orphan.wait(PATIENCE) == -signal.SIGKILL
     assert other.poll() is None
     other.kill()
     other.wait()

@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import pytest
+from tests.kit.waiting import PATIENCE
 
 from clicket.server import event_stream
 from clicket.server.event_stream import Notifier, Reader
@@ -38,7 +39,7 @@ async def test_a_lone_reader_is_woken_at_once_and_for_everything() -> None:
     notifier, turns = Notifier(), [0]
     one = Listener(notifier, turns)
     listening = asyncio.create_task(one.listen(3))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         for number in range(1, 4):
             while not notifier.waiters:
                 await asyncio.sleep(0)
@@ -51,7 +52,7 @@ async def test_a_lone_reader_is_woken_at_once_and_for_everything() -> None:
 async def test_a_crowd_is_woken_in_turns() -> None:
     notifier, turns = Notifier(), [0]
     crowd = [Listener(notifier, turns) for _ in range(event_stream._WOKEN_AT_ONCE * 4)]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         tasks = [asyncio.create_task(each.listen(1)) for each in crowd]
         await asyncio.sleep(0)
         counting = asyncio.create_task(count_turns(turns))
@@ -67,7 +68,7 @@ async def test_after_a_long_waking_there_is_a_rest_and_nothing_is_forgotten(monk
     monkeypatch.setattr(event_stream, "_PAUSE", 25.0)  # half a second here
     notifier, turns = Notifier(), [0]
     crowd = [Listener(notifier, turns, cost=0.002) for _ in range(10)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         tasks = [asyncio.create_task(each.listen(2)) for each in crowd]
         await asyncio.sleep(0)
         notifier.notify()

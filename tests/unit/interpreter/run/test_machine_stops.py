@@ -7,6 +7,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.unit.interpreter.run.scripted import (
     GOOD,
     Act,
@@ -73,7 +74,7 @@ async def test_a_run_that_is_cancelled_while_its_text_is_looked_at_has_run_nothi
     process.say(type="ready", layers=[], python="3.11.7")
     async with Interpreter(start=lambda: Session.start(FakeSandbox(process))) as ci:  # type: ignore[arg-type]
         running = asyncio.ensure_future(ci.run("1 +"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while ci.session is None or not ci.session.busy:
                 await asyncio.sleep(0)
             assert ci.state is CodeState.VALIDATING

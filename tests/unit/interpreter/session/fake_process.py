@@ -8,6 +8,8 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from tests.kit.waiting import PATIENCE
+
 from clicket.interpreter.session.session import BlockEnd, Session
 from clicket.sandbox import Exit, Isolation
 from clicket.sandbox.frames import pack
@@ -111,7 +113,7 @@ async def opened(**options: Any) -> AsyncIterator[tuple[Session, FakeSandboxProc
 
 
 async def follow(session: Session) -> tuple[list[Any], BlockEnd]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         *items, ended = [item async for item in session.watch()]
     assert isinstance(ended, BlockEnd)
     return items, ended
@@ -137,7 +139,7 @@ async def pour(process: FakeSandboxProcess, size: int) -> int:
 
 
 async def read_pipe(fd: int) -> bytes:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             with contextlib.suppress(BlockingIOError):
                 return os.read(fd, 1000)

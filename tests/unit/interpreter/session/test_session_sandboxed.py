@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 
 from clicket.interpreter.session import session as sessions
 from clicket.interpreter.session.session import BlockEnd, OutputItem, Session
@@ -191,7 +191,7 @@ threading.Thread(target=count, daemon=True).start()
     assert (await run(session, counting)).threads == 1
     session.idle()
     await eventually(lambda: session.frozen)
-    async with asyncio.timeout(10):  # the kernel may need a moment to stop them all; then their CPU time does not grow
+    async with asyncio.timeout(PATIENCE):  # the kernel may need a moment to stop them all; then their CPU does not grow
         before, used = -1, _cpu(session)
         while used != before:
             await asyncio.sleep(0.1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.kit.waiting import PATIENCE
+
 from clicket.interpreter.session.timers import Timers
 
 
@@ -12,11 +14,11 @@ async def test_a_clock_goes_off_once_with_what_it_was_given_last() -> None:
     timers = Timers()
     timers.start("a", 3600, fired.put_nowait, "much too late")
     timers.start("a", 0.001, fired.put_nowait, "sooner")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         assert await fired.get() == "sooner"
     timers.start("a", 0.001, fired.put_nowait, "again")
     timers.start("b", 0.001, fired.put_nowait, "other")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         assert {await fired.get(), await fired.get()} == {"again", "other"}
     assert fired.empty()
 
@@ -28,7 +30,7 @@ async def test_a_clock_that_is_set_later_waits() -> None:
     timers.start("a", 0.0, went.cancel)
     due_at = loop.time() + 0.05
     timers.start("a", 0.05, lambda: went.set_result(loop.time()))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         assert await went >= due_at
 
 
@@ -41,9 +43,9 @@ async def test_a_clock_that_is_stopped_is_silent_and_can_be_set_again() -> None:
     timers.start("b", 0.0, fired.put_nowait, "neither")
     timers.stop_all()
     timers.start("c", 0.02, fired.put_nowait, "yes")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         assert await fired.get() == "yes"
     assert fired.empty()
     timers.start("a", 0.0, fired.put_nowait, "now")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         assert await fired.get() == "now"

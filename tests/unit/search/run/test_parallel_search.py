@@ -7,6 +7,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.unit.search.fakes import DONE, OPEN, Cites, Engine, Plans, Scores, document, kinds, leaping, messages_of
 
 from clicket.search import (
@@ -46,7 +47,7 @@ async def test_a_search_that_blocks_its_thread_is_abandoned() -> None:
 
     def search(query: str) -> list[Any]:
         if query == "slow":
-            free.wait(30)
+            free.wait(PATIENCE)
         return [document(query)]
 
     budget = Budget(query=0.2)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import asdict
+from tests.kit.waiting import PATIENCE
 from tests.unit.search.fakes import Engine, Plans, Scores, document, leaping
 
 from clicket.model.chat import Usage
@@ -92,7 +93,7 @@ async def test_a_part_that_blocks_its_thread_is_abandoned() -> None:
     free = Event()
 
     def plan(findings: Any) -> list[str]:
-        free.wait(30)
+        free.wait(PATIENCE)
         return ["late"]
 
     budget = Budget(decomposing=0.05)

@@ -81,7 +81,9 @@ async def test_a_conversation_with_an_agent(tmp_path: Path) -> None:
                 break
             cursor = f"&cursor={page['cursor']}"
         assert names == ["talk", "chat"], "turns and tool calls form one thread, on one page"
-        await it.runtime.store.sweep(Keep(since=1e11), 1_000)  # a sweep of the runtime would keep them with their thread
+        await it.runtime.store.sweep(
+            Keep(since=1e11), 1_000
+        )  # a sweep of the runtime would keep them with their thread
         left = (await it.get("/threads")).json()["items"]
         assert sorted((item["name"], item["agent_state"], item["total"]) for item in left) == [
             ("chat", "finished", 0),

@@ -72,6 +72,16 @@ def test_a_thread_is_remembered_and_another_is_not_the_same(place: Place) -> Non
     assert place.inside(*chat, "c", "--thread", "other").stdout == "One.\n"
 
 
+def test_a_message_with_an_id_is_one_turn(place: Place) -> None:
+    line = (*script(place, "First.", "Second."), "hello", "--id", "order 7")
+    for _ in range(2):
+        done = place.inside(*line)
+        assert (done.returncode, done.stdout) == (0, "First.\n"), done.stderr
+    other = place.inside(*line[:-3], "goodbye", *line[-2:])
+    assert other.returncode == 2
+    assert "used for another message" in other.stderr
+
+
 def test_a_message_comes_from_a_pipe(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = script(place, "Heard.")
     messages = []

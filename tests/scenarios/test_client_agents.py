@@ -111,13 +111,31 @@ class TestSameAsAnAgent:
             events = [event async for event in agent.stream("three", thread="t")]
             assert events[-1].type == "error"
 
+    async def test_an_id_is_one_turn(self, kind: str, tmp_path: Path) -> None:
+        async with either(kind, declared(tmp_path)) as agent:
+            first = await agent.run("add", thread="t", id="order 7")
+            await agent.run("add", thread="t", id="order 8")
+            assert await agent.run("add", thread="t", id="order 7") == first
+            assert await agent.run("add", thread="t", turn=1) == first
+            assert await agent.begin("add", thread="t", id="order 7") == 1
+            events = [event async for event in agent.stream("add", thread="t", id="order 7")]
+            assert (events[-1].type, events[-1].turn, events[-1].data["text"]) == ("final", 1, first.text)
+            for named in ({"id": "order 7"}, {"turn": 1}):
+                with pytest.raises(Conflict):
+                    await agent.run("something else", thread="t", **named)
+                with pytest.raises(Conflict):
+                    await agent.begin("something else", thread="t", **named)
+                with pytest.raises(Conflict):
+                    await anext(agent.stream("something else", thread="t", **named))
+            assert (await agent.look("t")).turns == 2
+
     async def test_a_turn_that_is_begun_twice_is_one(self, kind: str, tmp_path: Path) -> None:
         gate = Gate()
         async with either(kind, declared(tmp_path, [[["gate", {}]], "done"]), [gate.tool]) as agent:
             assert await agent.begin("go", thread="t", turn=1) == 1
             await gate.reached.wait()
             assert await agent.begin("go", thread="t", turn=1) == 1, "while it runs"
-            with pytest.raises(AgentBusy):
+            with pytest.raises(Conflict):
                 await agent.begin("something else", thread="t", turn=1)
             gate.open.set()
             async for _ in agent.events("t"):

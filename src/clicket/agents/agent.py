@@ -19,12 +19,12 @@ from clicket.agents.memory import Page
 from clicket.agents.outages import Outages
 from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
-from clicket.agents.threads import Threads, turn_id
+from clicket.agents.threads import Threads, Wanted, turn_id
 from clicket.agents.transcript import storable
 from clicket.agents.turn_lifecycle import Drive, Hook, OnChange, StateChanged, TurnLifecycle, with_thread
 from clicket.agents.turn_limits import Limits
 from clicket.agents.turn_tool import TurnTool
-from clicket.errors import AgentBusy, Conflict, NotFound, StoreUnavailable, UsageError, known_keywords
+from clicket.errors import AgentBusy, NotFound, StoreUnavailable, UsageError, known_keywords
 from clicket.execution import TurnLog
 from clicket.kernel import AgentState
 from clicket.model import Record
@@ -156,24 +156,33 @@ class Agent:
 
     # Running.
 
-    async def run(self, message: str, *, thread: str = "default") -> AgentResult:
+    async def run(
+        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+    ) -> AgentResult:
         """Run one turn and return its result, also if it reached a limit or was stopped. If the turn fails, its error is raised.
 
         If a crash interrupted a turn with the same message, that turn is continued and its result returned. A turn with another message
         ends first: it is continued here, unless its owner lives. If it waits for a person, `AgentBusy` says for what.
+
+        With `id` or `turn` the same line can be sent again at any time. `id`: a text of yours; a thread has one turn for one id, as long as
+        the thread is kept. `turn`: the number that the turn must have. If the thread has that turn, its result is returned, or its error
+        raised; if it has another message, `Conflict` is raised.
         """
-        message, threads = _checked(message, thread), self._threads
+        wanted, threads = _wanted(message, thread, turn, id), self._threads
         while True:
             number, run = await threads.next(thread), new_id()
+            known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
+            if known is not None:
+                return await threads.ended(thread, known)
             self._tool.starting[run] = self._lifecycle
             self._tool.endings[run] = None
             try:
-                arguments = {"message": message, "thread": thread, "turn": number, "run": run}
+                arguments = _arguments(wanted, thread, number, run)
                 await self._host.conduct(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
             except Taken:
                 # Either another process took over the turn that began here, or the thread already has a turn of that number.
                 begun = run not in self._tool.starting
-                if begun or await threads.join(message, thread, number):
+                if begun or await threads.join(wanted, thread, number):
                     return await threads.ended(thread, number)
                 continue
             finally:
@@ -191,58 +200,50 @@ class Agent:
         *,
         thread: str = "default",
         turn: int | None = None,
+        id: str | None = None,
         run: str = "",
         frontend: Sequence[ToolOffer] = (),
     ) -> int:
         """Start a turn, and return its number as soon as it is durable; `events` follows it. A turn that a crash interrupted is continued
         or ends first, as in `run`.
 
-        `turn`: the number that the turn must get, which makes a retry safe: if the thread already has a turn of that number with the
-        same message, its number is returned. If the number does not fit, `Conflict` is raised. `run`: an id of the request; a turn of
-        another request is another turn, also with the same message. `frontend`: tools that the caller's own program runs, for this
+        `turn`, `id`: as in `run`; if the thread has that turn, its number is returned. `run`: an id of the request; a turn of another
+        request is another turn, also with the same message. `frontend`: tools that the caller's own program runs, for this
         turn only; a call of one waits for a result from that program (`clicket.external_calls.complete_own`).
         """
-        message, threads, request = _checked(message, thread), self._threads, run
+        wanted, threads = _wanted(message, thread, turn, id, run), self._threads
         while True:
-            number, run = await threads.next(thread), request or new_id()
-            if turn is not None and turn != number:
-                if await threads.is_same_turn(message, thread, turn, request):
-                    return turn
-                raise Conflict(
-                    f"this would be turn {number} of thread {thread!r}, not {turn}: another message came first. Read the thread "
-                    "again, then send your message as its next turn."
-                )
+            number, run = await threads.next(thread), wanted.run or new_id()
+            known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
+            if known is not None:
+                return known
             is_first = run not in self._tool.starting  # else the same request came twice at once
             self._tool.starting.setdefault(run, self._lifecycle)
             try:
-                arguments: dict[str, Any] = {"message": message, "thread": thread, "turn": number, "run": run}
+                arguments = _arguments(wanted, thread, number, run)
                 if frontend:
                     arguments["frontend"] = offers_on_record(frontend)
                 await self._host.begin(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
             except Taken:
                 if is_first:
                     self._tool.starting.pop(run, None)
-                try:
-                    if not await threads.join(message, thread, number, request):
-                        continue
-                except AgentBusy:
-                    if turn is None or not await threads.is_same_turn(message, thread, number, request):
-                        raise
+                if await threads.join(wanted, thread, number) is None:
+                    continue
             except Exception:  # not on cancellation: then the turn begins all the same, and needs its agent
                 self._tool.starting.pop(run, None)
                 raise
             return number
 
     async def stream(
-        self, message: str, *, thread: str = "default", turn: int | None = None
+        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
     ) -> AsyncIterator[AgentEvent]:
         """Run one turn and yield its events; the last one is `final` or `error`. The turn continues if the iteration ends early.
 
-        `turn`: as in `begin`; a turn that began before is streamed from its beginning.
+        `turn`, `id`: as in `run`; a turn that began before is streamed from its beginning.
         """
-        message = _checked(message, thread)
+        _wanted(message, thread, turn, id)
         with self.listening(thread) as reader:
-            number = await self.begin(message, thread=thread, turn=turn)
+            number = await self.begin(message, thread=thread, turn=turn, id=id)
             async with aclosing(self._streams.until_over(self._threads, reader, thread, number)) as events:
                 async for event in events:
                     yield event
@@ -251,7 +252,7 @@ class Agent:
         """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none."""
         check_name("thread", thread)
         number = await self._threads.next(thread)
-        place = await self._threads.join(None, thread, number)
+        place = await self._threads.join(Wanted(), thread, number)
         return None if place is None else await self._threads.ended(thread, number)
 
     async def take_up(self, thread: str = "default") -> int | None:
@@ -259,7 +260,7 @@ class Agent:
         runs in another one."""
         check_name("thread", thread)
         number = await self._threads.next(thread)
-        place = await self._threads.join(None, thread, number)
+        place = await self._threads.join(Wanted(), thread, number)
         if place == "elsewhere":
             raise AgentBusy(
                 f"turn {number} of thread {thread!r} goes on in another process. Follow it with agent.events({thread!r})."
@@ -420,6 +421,21 @@ def _kind_of(drive: Drive) -> str:
 
 def _ignore(before: AgentState, after: AgentState, thread: str) -> None:
     pass
+
+
+def _wanted(message: Any, thread: str, turn: int | None, id: str | None, run: str = "") -> Wanted:
+    text = _checked(message, thread)
+    if turn is not None and (type(turn) is not int or turn < 1):
+        raise UsageError(f"turn is the number of a turn, from 1, not {turn!r}.")
+    if id is not None:
+        check_name("id", id)
+    return Wanted(message=text, turn=turn, id=id or "", run=run)
+
+
+def _arguments(wanted: Wanted, thread: str, number: int, run: str) -> dict[str, Any]:
+    """Of the call that is the turn."""
+    arguments: dict[str, Any] = {"message": wanted.message, "thread": thread, "turn": number, "run": run}
+    return {**arguments, "id": wanted.id} if wanted.id else arguments
 
 
 def _checked(message: Any, thread: str) -> str:

@@ -39,11 +39,17 @@ Entry = dict[str, Any]
 
 
 def begun(
-    turn: int, message: str, states: Iterable[tuple[AgentState, AgentState]], at: float, identity: Entry | None = None
+    turn: int,
+    message: str,
+    states: Iterable[tuple[AgentState, AgentState]],
+    at: float,
+    identity: Entry | None = None,
+    id: str = "",
 ) -> Entry:
-    """`identity`: who began it, see `Identity.on_record`."""
+    """`identity`: of its agent, see `Identity.on_record`. `id`: that its caller gave it."""
     changes = [[str(before), str(after)] for before, after in states]
-    return {"e": "begun", "turn": turn, "message": message, "states": changes, "at": at, **(identity or {})}
+    entry = {"e": "begun", "turn": turn, "message": message, "states": changes, "at": at, **(identity or {})}
+    return {**entry, "id": id} if id else entry
 
 
 def changed(what: Entry, digest: str, at: float) -> Entry:

@@ -105,7 +105,7 @@ class EventStreams:
         if record is None:
             return
         queued = reader.take()
-        position, ended = after, record.state.is_terminal
+        position, ended = after, await threads.is_over(record, thread, number)
         recorded = _events(threads.entries(record.events, thread, number), thread, number, after)
         for event in recorded:
             if ended or event.type not in _LAST:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
@@ -18,10 +19,12 @@ from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.ports import AgentHost, Records, StoredDocument
 
-__all__ = ["HEAD", "REQUESTS", "TURN", "Head", "Memory", "Page", "TurnDocument", "delete_turns", "key_of"]
+__all__ = ["HEAD", "REQUESTS", "TURN", "Head", "Memory", "Page", "TurnDocument", "delete_thread", "key_of"]
 
 HEAD = "agent.thread"
 TURN = "agent.turn"
+ID = "agent.id"
+"""The number of the turn that has an id, by a hash of the id."""
 REQUESTS = "agent.requests"
 """Which request of another protocol began which turn. The server writes it; it is removed with its thread."""
 _MAX_THREADS = 2_000
@@ -59,6 +62,8 @@ class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     calls: int = 0
     usage: Usage = Usage()
     error: str = ""
+    id: str = ""
+    """That its caller gave it; no other turn of the thread has it."""
     code: str = ""
     """Of the error, if it is one of clicket's own."""
     plan: dict[str, Any] | None = None
@@ -92,6 +97,7 @@ class Known(msgspec.Struct):
 
 _head = msgspec.json.Decoder(Head)
 _turn = msgspec.json.Decoder(TurnDocument)
+_number = msgspec.json.Decoder(int)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -185,12 +191,24 @@ class Memory:
         document = await host.records.document(TURN, key)
         return None if document is None else self._read_turn(host, document)
 
+    async def of_id(self, host: AgentHost, thread: str, id: str) -> TurnDocument | None:
+        """The turn with this id, if it has ended and was counted in the head."""
+        key = _id_key(key_of(host.caller, thread, self._agent), id)
+        found = await host.records.document(ID, key)
+        try:
+            return None if found is None else await self.turn(host, thread, _number.decode(found.body))
+        except msgspec.MsgspecError:  # another program wrote it
+            return None
+
     async def save(self, host: AgentHost, thread: str, turn: TurnDocument) -> TurnDocument:
-        """Write the turn's document, then the head. If another process wrote that turn before, its document is returned."""
+        """Write the turn's document, then its id, then the head: an ended turn that the head counts is found by its id. If another
+        process wrote that turn before, its document is returned."""
         key, kept = key_of(host.caller, thread, self._agent), turn
         turn_key = _turn_key(key, turn.turn)
         if not await host.records.put_document(TURN, turn_key, host.protect(TURN, turn_key, _encode(turn)), 0):
             kept = await self.turn(host, thread, turn.turn) or turn
+        if kept.id:
+            await host.records.put_document(ID, _id_key(key, kept.id), _encode(kept.turn), 0)
         for _ in range(_ATTEMPTS):
             head, version = await self.head(host, thread)
             if head.turns >= kept.turn:
@@ -218,7 +236,7 @@ class Memory:
     async def forget(self, host: AgentHost, thread: str) -> int:
         """Remove a thread; returns the number of its turns."""
         key = key_of(host.caller, thread, self._agent)
-        removed, last = await delete_turns(host.records, key)
+        removed, last = await delete_thread(host.records, key)
         self._drop(key)
         # The number of turns stays: a new turn must not get the number of an old one.
         for _ in range(_ATTEMPTS):
@@ -258,17 +276,24 @@ class Memory:
         return msgspec.structs.replace(turn, messages=tuple(paired(turn.messages)))
 
 
-async def delete_turns(records: Records, key: str) -> tuple[int, int]:
-    """Delete the documents of a thread's turns; how many there were, and the number of the last."""
+async def delete_thread(records: Records, key: str) -> tuple[int, int]:
+    """Delete the documents of a thread's turns, and their ids; how many turns there were, and the number of the last."""
+    await _delete(records, ID, key)
+    removed, last = await _delete(records, TURN, key)
+    return removed, _number_of(last)
+
+
+async def _delete(records: Records, kind: str, key: str) -> tuple[int, str]:
+    """Delete the documents of a kind whose keys are below `key`; how many there were, and the last key."""
     removed, after = 0, f"{key}/"
     while True:
-        documents = await records.documents(TURN, after=after, limit=_PAGE)
+        documents = await records.documents(kind, after=after, limit=_PAGE)
         mine = [document for document in documents if document.key.startswith(f"{key}/")]
         for document in mine:
-            removed += await records.delete_document(TURN, document.key)
+            removed += await records.delete_document(kind, document.key)
             after = document.key
         if len(mine) < _PAGE:
-            return removed, _number_of(after)
+            return removed, after
 
 
 def _size(messages: Iterable[ChatMessage]) -> int:
@@ -282,6 +307,10 @@ def _size(messages: Iterable[ChatMessage]) -> int:
 
 def _turn_key(key: str, number: int) -> str:
     return f"{key}/{number:010d}"
+
+
+def _id_key(key: str, id: str) -> str:
+    return f"{key}/{sha256(id.encode()).hexdigest()}"
 
 
 def _number_of(turn_key: str) -> int:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import msgspec
 
 from clicket.agents.context_window import SUMMARY
-from clicket.agents.memory import HEAD, REQUESTS, Head, delete_turns, key_of
+from clicket.agents.memory import HEAD, REQUESTS, Head, delete_thread, key_of
 from clicket.agents.threads import inner_thread
 from clicket.model.ids import agent_of, alias_of
 from clicket.ports import Query, Store, Stored
@@ -105,7 +105,7 @@ class ThreadSweep:
                 await release_thread(store, caller, agent, thread)
                 if await store.history(Query(thread=inner_thread(agent, thread), caller=caller, limit=1)):
                     continue
-                await delete_turns(store, head.key)
+                await delete_thread(store, head.key)
                 await store.delete_document(SUMMARY, head.key)
                 await store.delete_document(REQUESTS, head.key)
                 await store.delete_document(HEAD, head.key)  # last, so that an interrupted sweep is repeated

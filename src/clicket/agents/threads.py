@@ -9,21 +9,26 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Literal
 
+import msgspec
+
 from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.background import news_message
+from clicket.agents.identity import begun_in
 from clicket.agents.memory import Head, Memory, TurnDocument
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import NO_STEPS, Limits, Repeats, Spent
-from clicket.errors import AgentBusy, AgentChanged, ClicketError, NotFound
+from clicket.errors import AgentBusy, AgentChanged, ClicketError, Conflict, NotFound
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
 from clicket.model.chat import ChatMessage, Usage
 from clicket.ports import AgentHost, sleep
 from clicket.spend import RAISE_BUDGET
+from clicket.vault import MASK
 
 __all__ = [
     "Threads",
+    "Wanted",
     "document_of",
     "ended_document",
     "ending_of",
@@ -58,6 +63,21 @@ def inner_thread(agent: str, thread: str) -> str:
     return name if len(name) <= _MAX_NAME else f"agent:{agent}/~{sha256(thread.encode()).hexdigest()}"
 
 
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller sends: a message (None: it takes up any turn); the number that its turn must have, the turn's id, and the id of the
+    request, if it gave them."""
+
+    message: str | None = None
+    turn: int | None = None
+    id: str = ""
+    run: str = ""
+
+    @property
+    def is_named(self) -> bool:
+        """It names one turn, so that it can be sent again."""
+        return self.turn is not None or bool(self.id)
+
+
 class Threads:
     """`tool`: the name of the internal tool whose calls are turns."""
 
@@ -82,10 +102,33 @@ class Threads:
         """The recorded entries in the events of a turn's call."""
         return self.host.entries(events, turn_id(number), self.inner(thread))
 
-    async def join(self, message: str | None, thread: str, number: int, run: str = "") -> Place | None:
-        """A turn of this number exists. A place: a crash interrupted it, its message is `message` (None: any), and it goes on there.
-        None: it has ended, and the next one may begin; an interrupted turn with another message has ended before this returns.
-        `AgentBusy`: it runs, and was not interrupted, or another caller of this process waits for it; or it waits for a person."""
+    async def earlier(self, wanted: Wanted, thread: str, number: int) -> int | None:
+        """The number of the turn that `wanted` names, if it is not `number`, which is the next one. `Conflict`: that turn has another
+        message, or there is none. `number` must have been read before: until then every turn that has ended is found by its id."""
+        document = await self.memory.of_id(self.host, thread, wanted.id) if wanted.id else None
+        found = wanted.turn if document is None else document.turn
+        if found is None or found == number:
+            return None
+        if document is not None and (
+            wanted.turn not in (None, found) or not _fits(_message_of(document), wanted.message)
+        ):
+            raise Conflict(_other_message(wanted, thread))
+        if document is None and not await self._has(wanted, thread, found):
+            raise Conflict(
+                f"this would be turn {number} of thread {thread!r}, not {found}: another message came first. Read the thread again, then "
+                "send your message as its next turn."
+            )
+        if not self.host.lives(turn_id(found), self.inner(thread)):
+            await self.host.claim(
+                turn_id(found), self.inner(thread)
+            )  # its process died before the call ended: it ends here
+        return found
+
+    async def join(self, wanted: Wanted, thread: str, number: int) -> Place | None:
+        """A turn of this number exists. A place: it is the turn that is wanted, and goes on there: `wanted` names it, or a crash
+        interrupted it and it has the message. None: it has ended, and the next one may begin; an interrupted turn with another message
+        has ended before this returns. `Conflict`: `wanted` names it, and it has another message. `AgentBusy`: it runs, and was not
+        interrupted, or another caller of this process waits for it; or it waits for a person."""
         host, id, inner = self.host, turn_id(number), self.inner(thread)
         record = await host.record(id, inner)
         if record is None:
@@ -98,12 +141,18 @@ class Threads:
                 if (await self.memory.head(host, thread))[0].turns < number:
                     await self._save_ended(thread, number, record)
                 return None
+        same, has_id = self._is_same(record, wanted, thread, number), self._id(record, thread, number) == wanted.id
+        if wanted.turn is not None or (wanted.id and has_id):
+            if not same or (wanted.id and not has_id):
+                raise Conflict(_other_message(wanted, thread))
+            host.attend(id, inner)
+            return "here" if here else "elsewhere"
         if not await host.is_unattended(id, inner):
             raise AgentBusy(
                 f"turn {number} of thread {thread!r} is running, and a thread has one turn at a time. Wait for it, end it with "
                 f"agent.stop({thread!r}), or use another thread."
             )
-        if message is not None and not self._is_same(record, message, thread, number, run):
+        if not same or (wanted.id and not has_id):
             await self._let_end(thread, number)
             return None
         host.attend(id, inner)
@@ -151,19 +200,31 @@ class Threads:
                 return head, record
             await self._save_ended(thread, head.turns + 1, record)  # a document that exists by now is kept
 
-    async def is_same_turn(self, message: str, thread: str, number: int, run: str = "") -> bool:
-        """Is there a turn of this number with this message? `run`: made by this request, as long as its call is kept."""
+    async def is_over(self, record: Record, thread: str, number: int) -> bool:
+        """Has the turn ended? Its document is written before its call ends, and its process may have died in between."""
+        if record.state.is_terminal or self.host.lives(turn_id(number), self.inner(thread)):
+            return record.state.is_terminal
+        return await self.memory.turn(self.host, thread, number) is not None
+
+    async def _has(self, wanted: Wanted, thread: str, number: int) -> bool:
+        """Is there a turn of this number with this message and id? `run`: made by this request, as long as its call is kept."""
         record = await self.record(thread, number)
-        if record is not None:
-            return self._is_same(record, message, thread, number, run)
-        document = await self.memory.turn(self.host, thread, number)
-        return document is not None and bool(document.messages) and document.messages[0].content == message
+        if record is not None and not self._is_same(record, wanted, thread, number):
+            return False
+        document = None if record is not None and not wanted.id else await self.memory.turn(self.host, thread, number)
+        if document is None:
+            return record is not None and (not wanted.id or self._id(record, thread, number) == wanted.id)
+        return (record is not None or _fits(_message_of(document), wanted.message)) and wanted.id in ("", document.id)
 
     async def ended(self, thread: str, number: int) -> AgentResult:
         """Wait for the end of a turn in any process; if it failed, its error is raised."""
-        with suppress(NotFound):  # the retention of calls is shorter than that of threads
-            await self.host.outcome(turn_id(number), self.inner(thread))
-        document = await self.memory.turn(self.host, thread, number)
+        host, id, inner = self.host, turn_id(number), self.inner(thread)
+        # A process may die between the turn's document and the end of its call: then there is nothing to wait for.
+        document = None if host.lives(id, inner) else await self.memory.turn(host, thread, number)
+        if document is None:
+            with suppress(NotFound):  # the retention of calls is shorter than that of threads
+                await host.outcome(id, inner)
+            document = await self.memory.turn(host, thread, number)
         if document is None:
             record = await self.record(thread, number)
             if record is None:
@@ -181,20 +242,51 @@ class Threads:
             cancelled = record.state is State.CANCELLED
             error = "" if cancelled else str(record.error or "it ended without a result")
             ending = ending_of(on_record, self._limits, record.updated_at, error)
-        document = document_of(number, self._message(record, thread, number), on_record, ending)
+        message, turn_name = self._message(record, thread, number), self._id(record, thread, number)
+        document = document_of(number, message, on_record, ending, turn_name)
         return await self.memory.save(self.host, thread, document)
 
-    def _is_same(self, record: Record, message: str, thread: str, number: int, run: str) -> bool:
+    def _is_same(self, record: Record, wanted: Wanted, thread: str, number: int) -> bool:
+        """Has the turn the message, and was it made by the request?"""
         arguments = record.arguments if isinstance(record.arguments, dict) else {}
-        same_run = not run or arguments.get("run") == run
-        return same_run and self._message(record, thread, number) == message
+        same_run = not wanted.run or arguments.get("run") == wanted.run
+        return same_run and wanted.message in (None, self._message(record, thread, number))
 
     def _message(self, record: Record, thread: str, number: int) -> str:
-        """The message of a turn. Secrets in the call's arguments are masked; the recorded entry can be unsealed."""
-        on_record = self.entries(record.events, thread, number)
-        begun = next((entry for entry in on_record if entry.get("e") == "begun"), None)
-        arguments = record.arguments if isinstance(record.arguments, dict) else {}
-        return str((begun or arguments).get("message", ""))
+        return str(self._begun(record, thread, number).get("message", ""))
+
+    def _id(self, record: Record, thread: str, number: int) -> str:
+        return str(self._begun(record, thread, number).get("id", ""))
+
+    def _begun(self, record: Record, thread: str, number: int) -> Entry:
+        """The entry `begun`, or else the arguments of the call: secrets are masked there; the entry can be unsealed."""
+        begun = begun_in(self.entries(record.events, thread, number))
+        return begun or (record.arguments if isinstance(record.arguments, dict) else {})
+
+
+def _message_of(document: TurnDocument) -> str:
+    return document.messages[0].content if document.messages else ""
+
+
+def _fits(stored: str, message: str | None) -> bool:
+    """Is it the stored message? Parts of that one may be masked."""
+    first, *others = stored.split(MASK)
+    if message is None or not others or not message.startswith(first):
+        return stored == message
+    *middle, last = others
+    at = len(first)
+    for part in middle:
+        place = message.find(part, at)
+        if place < 0:
+            return False
+        at = place + len(part)
+    return len(message) - at >= len(last) and message.endswith(last)
+
+
+def _other_message(wanted: Wanted, thread: str) -> str:
+    if wanted.id:
+        return f"the id {wanted.id!r:.100} was used for another message in thread {thread!r}. Use a new id for each message."
+    return f"turn {wanted.turn} of thread {thread!r} has another message. Read the thread again, then send yours as its next turn."
 
 
 def ending_of(on_record: Sequence[Entry], limits: Limits, at: float, error: str, code: str = "") -> Entry:
@@ -238,8 +330,8 @@ def recorded_ending(on_record: Sequence[Entry]) -> Entry | None:
     return ending if ending is not None and ending.get("stopped") not in ("finished", "max_steps", "repeated") else None
 
 
-def document_of(number: int, message: str, on_record: Sequence[Entry], ending: Entry) -> TurnDocument:
-    """The document of a turn, from its recorded entries."""
+def document_of(number: int, message: str, on_record: Sequence[Entry], ending: Entry, id: str = "") -> TurnDocument:
+    """The document of a turn, from its recorded entries. `id`: that its caller gave it."""
     messages = [ChatMessage(role="user", content=message or "[a message that was refused]")]
     plan: Entry | None = None
     for entry in on_record:
@@ -253,13 +345,16 @@ def document_of(number: int, message: str, on_record: Sequence[Entry], ending: E
             messages += entries.results_of(entry)
         elif entry.get("e") == "news":
             messages += map(news_message, entry["items"])
-    return ended_document(number, paired(messages), plan, ending)
+    return ended_document(number, paired(messages), plan, ending, id)
 
 
-def ended_document(number: int, messages: Iterable[ChatMessage], plan: Entry | None, ending: Entry) -> TurnDocument:
+def ended_document(
+    number: int, messages: Iterable[ChatMessage], plan: Entry | None, ending: Entry, id: str = ""
+) -> TurnDocument:
     """`ending`: the entry `ended` of the turn."""
     return TurnDocument(
         turn=number,
+        id=id,
         messages=tuple(messages),
         state=AgentState(ending["state"]),
         stopped=ending["stopped"] or None,

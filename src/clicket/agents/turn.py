@@ -56,7 +56,7 @@ class Turn:
     __slots__ = (
         "__weakref__",
         "_ids", "_log", "_news", "_plans", "_repeats", "_replayed", "_replies", "_results", "agent", "allowed_tools", "begins",
-        "clock", "denied", "feed", "fork", "frontend", "has_references", "host", "journaled", "limits", "mark", "masked_uses",
+        "clock", "denied", "feed", "fork", "frontend", "has_references", "host", "id", "journaled", "limits", "mark", "masked_uses",
         "max_steps", "message", "messages", "must_stop", "number", "open_calls", "plan", "resumed", "sensitive", "spender",
         "spending", "spent", "steps", "system", "tag", "thread", "tools",
     )  # fmt: skip
@@ -80,6 +80,7 @@ class Turn:
         frontend: Sequence[ToolOffer] = (),
         tools: frozenset[str] | None = None,
         system: str | None = None,
+        id: str = "",
     ) -> None:
         self.host: AgentHost = host
         self.clock: Clock = host.clock
@@ -87,6 +88,7 @@ class Turn:
         self.message: str = message
         """The user's message."""
         self.number: int = number
+        self.id: str = id  # that its caller gave it, or empty
         self.mark: str = mark
         self.agent: str = mark.partition(".")[0]
         """The agent's name."""

@@ -78,6 +78,7 @@ class TurnLifecycle:
         message: str,
         tag: str,
         frontend: Sequence[ToolOffer] = (),
+        id: str = "",
     ) -> tuple[AgentResult, BaseException | None]:
         """Run a turn, or continue it after a crash. Returns its result, and the exception to raise instead, if any.
 
@@ -93,7 +94,7 @@ class TurnLifecycle:
             done = await outages.through(partial(self._memory.turn, host, thread, number), error)
         over = recorded_ending(log.entries)
         if done is None and over is not None:
-            done = document_of(number, message, log.shown_entries, over)
+            done = document_of(number, message, log.shown_entries, over, id)
         if done is not None:  # it had ended when its process died
             done = await self._memory.save(host, thread, done)
             known = await self._memory.load(host, thread)
@@ -105,7 +106,7 @@ class TurnLifecycle:
             host, log, feed,
             thread=thread, number=number, mark=f"{identity.name}.{number}", message=message,
             history=known.messages, limits=self._limits, tag=tag, frontend=frontend,
-            tools=both(began.tools, identity.tools), system=began.system_in_place_of(identity.system),
+            tools=both(began.tools, identity.tools), system=began.system_in_place_of(identity.system), id=id,
         )  # fmt: skip
         place = (host.caller, thread)
         self.turns[place] = turn
@@ -139,7 +140,7 @@ class TurnLifecycle:
         on_record = log.shown_entries
         ending = ending_of(on_record, self._limits, turn.clock.now(), refused.message, refused.code)
         turn.write(f"Turn {turn.number} ends: {refused.code}.", ending)
-        document = document_of(turn.number, message, on_record, ending)
+        document = document_of(turn.number, message, on_record, ending, turn.id)
         document = await self._saved(turn, document, AGENT.advance(AgentState.RUNNING, AgentState.ERROR))
         return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages]), refused
 
@@ -152,7 +153,7 @@ class TurnLifecycle:
         changes = [(before, AGENT.advance(before, after)) for before, after in pairwise(states)]
         turn.write(
             f"Turn {turn.number} begins.",
-            entries.begun(turn.number, message, changes, turn.clock.now(), self._on_record),
+            entries.begun(turn.number, message, changes, turn.clock.now(), self._on_record, turn.id),
             (message, self.identity.system) if self.identity.system else (message,),
             soon=True,
         )
@@ -206,7 +207,7 @@ class TurnLifecycle:
         messages = paired(turn.messages[turn.begins :])
         if not mask.is_empty:
             messages = [mask.message(message) for message in messages]
-        document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending))
+        document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending), turn.id)
         cancelled = await _flush_spend(turn)
         if turn.recorded("ended") is None:
             turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))

@@ -37,6 +37,7 @@ _SCHEMA = {
         "turn": {"type": "integer"},
         "run": _TEXT,
         "frontend": {"type": "array"},
+        "id": _TEXT,
     },
     "required": ["message", "thread", "turn", "run"],
     "additionalProperties": False,
@@ -128,7 +129,7 @@ class TurnTool(ToolDefaults):
             result, raised = await lifecycle.run(
                 host, log, self.streams.feed(*key),
                 thread=thread, number=number, message=bound["message"], tag=run[-_TAG:],
-                frontend=offers_in(bound.get("frontend", ())),
+                frontend=offers_in(bound.get("frontend", ())), id=bound.get("id", ""),
             )  # fmt: skip
         finally:
             self.streams.release(*key)

@@ -1,6 +1,7 @@
 """An agent of a server, with the methods of `clicket.agents.Agent`.
 
-A turn has its number before it is sent. So a request whose response was lost can be sent again, and there is still one turn.
+A turn has its number, or an id of its caller, before it is sent. So a request whose response was lost can be sent again, and there is
+still one turn.
 """
 
 from __future__ import annotations
@@ -69,43 +70,56 @@ class RemoteAgent:
 
     # Running.
 
-    async def run(self, message: str, *, thread: str = "default") -> AgentResult:
-        """Run one turn and wait for its end. A turn that failed raises its error. Cancelling the wait does not stop the turn."""
+    async def run(
+        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+    ) -> AgentResult:
+        """Run one turn and wait for its end. A turn that failed raises its error. Cancelling the wait does not stop the turn. `turn` and
+        `id` as in `Agent.run`."""
+        is_named = turn is not None or id is not None
         while True:
-            turn = await self._next(thread)
+            number = turn if is_named else await self._next(thread)
             try:
-                ended = await self._ended(message, thread, turn)
+                ended = await self._ended(message, thread, number, id)
             except Conflict:  # another message took this number
+                if is_named:
+                    raise
                 continue
             if ended.state is AgentState.ERROR:
                 raise ClicketError(f"turn {ended.turn} of thread {thread!r} failed: {ended.error}")
             same = {name: getattr(ended, name) for name in AgentResult.__struct_fields__}
             return AgentResult(**same)
 
-    async def _ended(self, message: str, thread: str, turn: int | None) -> _EndedTurn:
+    async def _ended(self, message: str, thread: str, turn: int | None, id: str | None) -> _EndedTurn:
         while True:
-            answer = await self._post(message, thread, turn=turn, wait=_WAIT)
+            answer = await self._post(message, thread, turn=turn, id=id, wait=_WAIT)
             if answer.status_code == 200:
                 return decoded(answer.content, _EndedTurn)
             turn = decoded_field(answer.content, "turn", int)
 
-    async def begin(self, message: str, *, thread: str = "default", turn: int | None = None) -> int:
-        """Start a turn, and return its number as soon as it is durable in the server's store; `turn` as in `Agent.begin`."""
+    async def begin(
+        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+    ) -> int:
+        """Start a turn, and return its number as soon as it is durable in the server's store; `turn` and `id` as in `Agent.run`."""
+        is_named = turn is not None or id is not None
         while True:
-            number = await self._next(thread) if turn is None else turn
+            number = turn if is_named else await self._next(thread)
             try:
-                answer = await self._post(message, thread, turn=number, wait=0)
+                answer = await self._post(message, thread, turn=number, id=id, wait=0)
             except Conflict:
-                if turn is not None:
+                if is_named:
                     raise
                 continue
             return decoded_field(answer.content, "turn", int)
 
-    async def stream(self, message: str, *, thread: str = "default") -> AsyncIterator[AgentEvent]:
-        """Run one turn and give its events; the last is `final` or `error`. A stream that breaks is opened again after the last event."""
-        turn, after, reconnection = await self._next(thread), "", Reconnection()
+    async def stream(
+        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+    ) -> AsyncIterator[AgentEvent]:
+        """Run one turn and give its events; the last is `final` or `error`. A stream that breaks is opened again after the last event.
+        `turn` and `id` as in `Agent.run`."""
+        is_named, after, reconnection = turn is not None or id is not None, "", Reconnection()
+        turn = turn if is_named else await self._next(thread)
         while True:
-            source = self._read(thread, after, follow=True) if after else self._send(message, thread, turn)
+            source = self._read(thread, after, follow=True) if after else self._send(message, thread, turn, id)
             try:
                 async with aclosing(source) as events:
                     async for event in events:
@@ -116,6 +130,8 @@ class RemoteAgent:
                             return
                 return
             except Conflict:  # another message took this number
+                if is_named:
+                    raise
                 turn = await self._next(thread)
             except ServerUnavailable as error:
                 reconnection.failed(error)
@@ -198,8 +214,8 @@ class RemoteAgent:
         query = {**self._query, "follow": follow}
         return self._events(f"{self._path(thread)}/events", query=query, last_id=after or None)
 
-    def _send(self, message: str, thread: str, turn: int | None) -> AsyncGenerator[AgentEvent, None]:
-        return self._events(f"{self._path(thread)}/messages", body=self._body(message, turn=turn, stream=True))
+    def _send(self, message: str, thread: str, turn: int | None, id: str | None) -> AsyncGenerator[AgentEvent, None]:
+        return self._events(f"{self._path(thread)}/messages", body=self._body(message, turn=turn, id=id, stream=True))
 
     async def _events(self, path: str, **options: Any) -> AsyncGenerator[AgentEvent, None]:
         async with self._connection.events(path, **options) as events:

@@ -87,17 +87,21 @@ class SyncAgent:
         result: T = self._client._wait(coroutine)
         return result
 
-    def run(self, message: str, *, thread: str = "default") -> AgentResult:
-        """Run one turn and wait for its end. Raises the error of a turn that failed."""
-        return self._wait(self._agent.run(message, thread=thread))
+    def run(
+        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+    ) -> AgentResult:
+        """Run one turn and wait for its end. Raises the error of a turn that failed. `turn` and `id` as in `Agent.run`."""
+        return self._wait(self._agent.run(message, thread=thread, turn=turn, id=id))
 
-    def begin(self, message: str, *, thread: str = "default", turn: int | None = None) -> int:
+    def begin(self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None) -> int:
         """Start a turn, and return its number as soon as it is durable in the server's store."""
-        return self._wait(self._agent.begin(message, thread=thread, turn=turn))
+        return self._wait(self._agent.begin(message, thread=thread, turn=turn, id=id))
 
-    def stream(self, message: str, *, thread: str = "default") -> Iterator[AgentEvent]:
+    def stream(
+        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+    ) -> Iterator[AgentEvent]:
         """Run one turn and give its events; the last is `final` or `error`."""
-        return self._client._iterate(self._agent.stream(message, thread=thread))
+        return self._client._iterate(self._agent.stream(message, thread=thread, turn=turn, id=id))
 
     def stop(self, thread: str = "default", reason: str = "") -> bool:
         """Cancel the turn under way. False: there is none."""

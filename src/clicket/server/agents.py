@@ -40,13 +40,15 @@ Text = Annotated[str, Meta(min_length=1, pattern=r"^\s*[^\x00\s][^\x00]*$")]
 class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message to an agent. `agent`: its name, if it is not the default one. `wait`: true or seconds to get the result as JSON; 0 or
     false to get 202 at once. `stream`: true to get the events, also if `wait` is given; false to get none. `turn`: the number of the
-    turn: a request whose response was lost can be sent again, and does not begin another turn."""
+    turn, or `id`: a text of yours for it: a request whose response was lost can be sent again, and does not begin another turn. A thread
+    has one turn for one id, as long as the thread is kept; with another message: 409 `conflict`."""
 
     message: Text
     agent: Name | None = None
     wait: bool | Wait | None = None
     stream: bool | None = None
     turn: Annotated[float, Meta(ge=1, le=999_999_999, multiple_of=1)] | None = None
+    id: Name | None = None
 
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,10 +169,10 @@ class AgentHandlers:
         try:
             with in_trace(request.headers):
                 if wait is None:
-                    events = agent.stream(message.message, thread=thread, turn=number)
+                    events = agent.stream(message.message, thread=thread, turn=number, id=message.id)
                     first = await anext(events)  # if the turn cannot begin, the response is a problem, not a stream
                     return await self._send(request, events, first)
-                turn = await agent.begin(message.message, thread=thread, turn=number)
+                turn = await agent.begin(message.message, thread=thread, turn=number, id=message.id)
         except AgentBusy as busy:
             waits = busy.details.get("waiting_for")
             why = f", which waits for {waits}" if waits else ""

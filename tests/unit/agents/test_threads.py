@@ -20,6 +20,9 @@ class Host:
     def __init__(self, on_record: list[dict[str, Any]]) -> None:
         self._on_record = on_record
 
+    def lives(self, id: str, thread: str) -> bool:
+        return True
+
     async def outcome(self, id: str, thread: str) -> None:
         return None
 

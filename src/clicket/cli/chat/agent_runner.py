@@ -95,9 +95,9 @@ class AgentRunner:
 
     # Coroutines for `run`.
 
-    async def send(self, message: str, thread: str) -> None:
+    async def send(self, message: str, thread: str, id: str | None = None) -> None:
         """Begin a turn and follow it."""
-        self._follow(self.agent.stream(message, thread=thread), thread)
+        self._follow(self.agent.stream(message, thread=thread, id=id), thread)
 
     async def take_up(self, thread: str) -> ActiveTurn | None:
         """The active turn of a thread. One that a crash interrupted goes on in this process."""

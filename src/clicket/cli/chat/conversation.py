@@ -51,10 +51,10 @@ class Conversation:
         self._remark(f"Turn {turn.number} of thread {clean(self.thread)} {what}", "yellow")
         return self._show(self.runner.follow(turn), turn)
 
-    def turn(self, message: str) -> Ending:
-        """Send a message, and show its turn to the end."""
+    def turn(self, message: str, id: str | None = None) -> Ending:
+        """Send a message, and show its turn to the end. `id`: if the thread has a turn with it, that one is shown."""
         try:
-            return self._show(self.runner.send(message, self.thread))
+            return self._show(self.runner.send(message, self.thread, id))
         except AgentBusy as busy:
             waits = busy.details.get("waiting_for")
             where = f"that waits for {waits}" if waits else "in another process"

@@ -49,6 +49,13 @@ def chat(
     max_steps: Annotated[
         int | None, typer.Option(metavar="N", help="Maximum number of model requests in a turn.")
     ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="An id for MESSAGE: sent again with it, it is the same turn, and its events are printed again.",
+        ),
+    ] = None,
 ) -> None:
     """Chat with an agent that uses your tools, and watch its tool calls.
 
@@ -65,12 +72,14 @@ def chat(
     runtime = session.runtime()
     declared = _declared(runtime, agent, {name: value for name, value in given.items() if value is not None})
     text = _message(message or [], interactive=can_ask())
+    if id is not None and text is None:
+        raise UsageError("--id belongs to one message: clicket chat MESSAGE --id TEXT.")
     with AgentRunner(runtime, declared.on) as runner:
         conversation = Conversation(runner, session.terminal, thread)
         if text is None:
             Prompt(conversation, model=str(getattr(declared.model, "name", ""))).run()
             return
-        ending = _run_once(conversation, text)
+        ending = _run_once(conversation, text) if id is None else conversation.turn(text, id)
     if ending != "finished":
         raise CallFailed(INTERRUPTED) if ending == "interrupted" else CallFailed
 

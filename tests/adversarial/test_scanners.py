@@ -23,7 +23,7 @@ from clicket.errors import did_you_mean
 from clicket.model.arguments import fingerprint, parse_arguments
 from clicket.model.codec import canonical
 from clicket.model.output import encode_output
-from clicket.pipeline.validate import _further
+from clicket.pipeline.validate import Validate
 from clicket.search.synthesis.answer_types import answer_type
 from clicket.server.host_check import is_loopback
 from clicket.telemetry.tracing import within_trace
@@ -41,6 +41,7 @@ from clicket.vault.values import Values
 
 # Arguments and outputs.
 
+_validate = Validate(max_size=MAX)
 _parse = refusing(lambda text: parse_arguments(text, max_size=MAX))
 _check = compile_schema({"type": "object", "properties": {"city": {"type": "string"}}}, "a tool")
 _texts_only = compile_schema({"properties": {"a": {"type": "array", "items": {"type": "string"}}}}, "a tool")
@@ -56,7 +57,7 @@ def greet(name: str) -> str:
 
 
 def _validated(arguments: dict[str, Any]) -> None:
-    _further(greet, arguments, _check(arguments))
+    _validate._further(greet, arguments, _check(arguments))
 
 
 ARGUMENTS = {

@@ -29,6 +29,7 @@ MAX_TEXT = 10 * 1024
 MAX_MEMBERS = 10_000
 """The most values that `*` or `contains` may read; with more, the condition cannot be evaluated."""
 
+_MAX_DEFAULTS = 5_000
 _ABSENT: Any = msgspec.UNSET
 _NOT_GIVEN: Any = msgspec.UNSET
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -220,7 +221,7 @@ class ArgumentValues:
     def find(self, parts: tuple[str, ...], *, defaults: bool) -> list[Any]:
         """The values at a path; `_ABSENT` for one that is missing."""
         found: list[Any] = []
-        for value in _walk(self.read(), parts, (self._schema,) if defaults else (), self._schema):
+        for value in _walk(self.read(), parts, (self._schema,) if defaults else (), _KnownSchemas(self._schema)):
             found.append(value)
             if len(found) > MAX_MEMBERS:
                 raise _NotEvaluable
@@ -258,71 +259,134 @@ class CompiledCondition:
             return closed
 
 
-def _walk(value: Any, parts: tuple[str, ...], schemas: Sequence[Any], root: Mapping[str, Any]) -> Iterator[Any]:
+def _walk(value: Any, parts: tuple[str, ...], schemas: Sequence[Any], known: _KnownSchemas) -> Iterator[Any]:
     """Every value at the path. `schemas` describe `value`, as far as is known, and give the defaults."""
     if not parts:
         yield value
         return
     name, rest = parts[0], parts[1:]
-    known = _alternatives(schemas, root)
+    fitting = known.alternatives(schemas)
     if type(value) is dict:
         if name == "*":
             for key, member in value.items():
-                yield from _walk(member, rest, _properties(known, key), root)
+                yield from _walk(member, rest, known.properties(fitting, key), known)
         elif name in value:
-            yield from _walk(value[name], rest, _properties(known, name), root)
+            yield from _walk(value[name], rest, known.properties(fitting, name), known)
         else:
-            yield from _left_out(_properties(known, name), rest, root)
+            yield from _left_out(known.properties(fitting, name), rest, known)
     elif type(value) is list:
         if name == "*":
             for place, member in enumerate(value):
-                yield from _walk(member, rest, _items(known, place), root)
+                yield from _walk(member, rest, known.items(fitting, place), known)
         elif not _INDEX.fullmatch(name):
             raise _NotEvaluable
         elif int(name) < len(value):
-            yield from _walk(value[int(name)], rest, _items(known, int(name)), root)
+            yield from _walk(value[int(name)], rest, known.items(fitting, int(name)), known)
         elif "*" not in rest:
             yield _ABSENT
     else:
         raise _NotEvaluable
 
 
-def _left_out(schemas: Sequence[Any], rest: tuple[str, ...], root: Mapping[str, Any]) -> Iterator[Any]:
+def _left_out(schemas: Sequence[Any], rest: tuple[str, ...], known: _KnownSchemas) -> Iterator[Any]:
     """The possible values of a field that was not sent: its default in any of the alternatives, else absent."""
-    inner = _alternatives(schemas, root)
+    inner = known.alternatives(schemas)
     given = [each["default"] for each in inner if "default" in each]
     for default in given:
-        yield from _walk(default, rest, inner, root)
+        yield from _walk(default, rest, inner, known)
     if not given and "*" not in rest:
         yield _ABSENT
 
 
 def with_defaults(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """The arguments with the default of each field that was not sent, at every depth. None: a field has several defaults, so it is not
-    known which one the tool gets."""
+    known which one the tool gets; or the defaults have too many fields with defaults of their own."""
     try:
-        filled: dict[str, Any] = _filled(arguments, (schema,), schema)
-    except _NotEvaluable:
+        filled: dict[str, Any] = _Filling(_KnownSchemas(schema)).filled(arguments, (schema,))
+    except (_NotEvaluable, RecursionError):
         return None
     return filled
 
 
-def _filled(value: Any, schemas: Sequence[Any], root: Mapping[str, Any]) -> Any:
-    known = _alternatives(schemas, root)
-    if type(value) is list:
-        return [_filled(member, _items(known, place), root) for place, member in enumerate(value)]
-    if type(value) is not dict:
-        return value
-    whole = {name: _filled(member, _properties(known, name), root) for name, member in value.items()}
-    declared = [each["properties"] for each in known if isinstance(each.get("properties"), Mapping)]
-    for name in dict.fromkeys(name for properties in declared for name in properties if name not in value):
-        inner = _alternatives(_properties(known, name), root)
-        defaults = {canonical(each["default"]): each["default"] for each in inner if "default" in each}
-        if len(defaults) > 1:
-            raise _NotEvaluable
-        for default in defaults.values():
-            whole[name] = _filled(default, inner, root)
-    return whole
+class _Filling:
+    """Fills in defaults, up to a number of them: one default may bring fields with defaults of their own, and these again."""
+
+    def __init__(self, known: _KnownSchemas) -> None:
+        self._known = known
+        self._left = _MAX_DEFAULTS
+
+    def filled(self, value: Any, schemas: Sequence[Any]) -> Any:
+        known = self._known
+        fitting = known.alternatives(schemas)
+        if type(value) is list:
+            return [self.filled(member, known.items(fitting, place)) for place, member in enumerate(value)]
+        if type(value) is not dict:
+            return value
+        whole = {name: self.filled(member, known.properties(fitting, name)) for name, member in value.items()}
+        for name in known.declared(fitting):
+            if name in value:
+                continue
+            inner = known.alternatives(known.properties(fitting, name))
+            defaults = {canonical(each["default"]): each["default"] for each in inner if "default" in each}
+            if len(defaults) > 1:
+                raise _NotEvaluable
+            for default in defaults.values():
+                self._left -= 1
+                if self._left < 0:
+                    raise _NotEvaluable
+                whole[name] = self.filled(default, inner)
+        return whole
+
+
+class _KnownSchemas:
+    """The schemas for the parts of a value, looked up once for each kind of part. They are known by identity, as long as this exists."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._alternatives: dict[tuple[int, ...], list[Mapping[str, Any]]] = {}
+        self._properties: dict[tuple[int, str], list[Any]] = {}
+        self._items: dict[tuple[int, int], list[Any]] = {}
+        self._prefixes: dict[int, int] = {}
+        self._declared: dict[int, list[str]] = {}
+        self._used: list[Sequence[Any]] = []
+
+    def alternatives(self, schemas: Sequence[Any]) -> list[Mapping[str, Any]]:
+        key = tuple(map(id, schemas))
+        found = self._alternatives.get(key)
+        if found is None:
+            found = self._alternatives[key] = _alternatives(schemas, self._root)
+            self._used.append(schemas)  # an identity is one only as long as its object lives
+        return found
+
+    def properties(self, fitting: list[Mapping[str, Any]], name: str) -> list[Any]:
+        key = (id(fitting), name)
+        found = self._properties.get(key)
+        if found is None:
+            found = _properties(fitting, name)
+            if len(self._properties) < MAX_MEMBERS:
+                self._properties[key] = found
+        return found
+
+    def items(self, fitting: list[Mapping[str, Any]], place: int) -> list[Any]:
+        first = self._prefixes.get(id(fitting))
+        if first is None:
+            prefixes = [each.get("prefixItems") for each in fitting]
+            first = self._prefixes[id(fitting)] = max(
+                (len(p) for p in prefixes if isinstance(p, list | tuple)), default=0
+            )
+        key = (id(fitting), min(place, first))
+        found = self._items.get(key)
+        if found is None:
+            found = self._items[key] = _items(fitting, place)
+        return found
+
+    def declared(self, fitting: list[Mapping[str, Any]]) -> list[str]:
+        """The names of the fields that the schemas declare."""
+        found = self._declared.get(id(fitting))
+        if found is None:
+            tables = [each["properties"] for each in fitting if isinstance(each.get("properties"), Mapping)]
+            found = self._declared[id(fitting)] = list(dict.fromkeys(name for table in tables for name in table))
+        return found
 
 
 def _properties(schemas: Sequence[Mapping[str, Any]], name: str) -> list[Any]:

@@ -143,10 +143,26 @@ class Validate:
             watch_for(found)
 
     def _further(self, tool: Tool, arguments: dict[str, Any], known: list[dict[str, str]]) -> list[dict[str, str]]:
+        """Errors that only the tool's own types find, at places where the schema found none."""
+        if len(known) > MAX_PROBLEMS or not is_small(arguments):
+            return []
         bound = self._unions.get(tool)
         if bound is None:
             bound = self._unions[tool] = UnionBound(tool.input_schema)
-        return [] if bound.visits(arguments) > _MAX_VISITS else _further(tool, arguments, known)
+        if bound.visits(arguments, _MAX_VISITS) > _MAX_VISITS:
+            return []
+        try:
+            tool.bind(arguments)
+        except InvalidInput as error:
+            places = tuple(problem["path"] for problem in known)
+            return [
+                problem
+                for problem in error.problems
+                if not problem["path"].startswith(places) and _is_place(problem["path"], arguments)
+            ]
+        except Exception:
+            return []  # the schema's errors are enough to refuse the call
+        return []
 
     def _without_values(self, tool: Tool, arguments: dict[str, Any]) -> list[dict[str, str]]:
         """The same errors without secrets: an error quotes the value, perhaps cut, so the value is masked first."""
@@ -166,21 +182,3 @@ def _is_place(path: str, arguments: dict[str, Any]) -> bool:
         except (KeyError, IndexError, ValueError, TypeError):
             return False
     return bool(last) and isinstance(value, dict | list)
-
-
-def _further(tool: Tool, arguments: dict[str, Any], known: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Errors that only the tool's own types find, at places where the schema found none."""
-    if len(known) > MAX_PROBLEMS or not is_small(arguments):
-        return []
-    try:
-        tool.bind(arguments)
-    except InvalidInput as error:
-        places = tuple(problem["path"] for problem in known)
-        return [
-            problem
-            for problem in error.problems
-            if not problem["path"].startswith(places) and _is_place(problem["path"], arguments)
-        ]
-    except Exception:
-        return []  # the schema's errors are enough to refuse the call
-    return []

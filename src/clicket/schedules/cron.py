@@ -38,6 +38,7 @@ _SHORT = {
 }
 _HORIZON = 10
 """Years within which every form fires that ever does: the 29th of February may be eight years away."""
+_MAX_TEXT = 1_000
 _KEPT_DAYS = 16
 _KEPT_MONTHS = 128
 _HOUR = timedelta(hours=1)
@@ -61,6 +62,8 @@ class Cron:
     def __init__(self, text: str, timezone: str = "UTC") -> None:
         if not isinstance(text, str) or not isinstance(timezone, str):
             raise UsageError("a schedule needs its cron form and its time zone as text.")
+        if len(text) > _MAX_TEXT:
+            raise UsageError(f"a cron form has at most {_MAX_TEXT} characters, not {len(text):,}.")
         fields = _SHORT.get(text.strip().lower(), text).split()
         if len(fields) != len(_FIELDS):
             raise UsageError(

@@ -28,8 +28,8 @@ _SAYS_WHAT_ELSE = ("additionalProperties", "unevaluatedProperties")
 _COMPOSED = ("patternProperties", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
 _SOMEWHERE = "a value does not fit the schema. There are too many values to say which one: send fewer to find out"
 _TOO_MUCH = (
-    "it is nested too deeply, or has too many values, for a schema with so many alternatives: to check it takes too long. "
-    "Send fewer levels, or fewer values"
+    "to check it takes too long: it is nested too deeply or has too many values for a schema with so many alternatives, or has texts for "
+    "which a pattern of the schema takes too many steps. Send fewer levels, fewer values, or shorter texts"
 )
 MAX_VISITS = 500_000
 """The most paths along which jsonschema-rs may have to check a value; it takes some 50 ns for each."""
@@ -69,7 +69,9 @@ class CompiledSchema:
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             reason = getattr(error, "message", None) or str(error)
             raise UsageError(f"{where} cannot be used: {str(reason).splitlines()[0]}.") from None
-        self._always_fast = self.graph.is_bounded and self.graph.by_level[-1] <= _FEW_PATHS
+        self._always_fast = (
+            self.graph.is_bounded and self.graph.by_level[-1] <= _FEW_PATHS and not self.graph.backtracks
+        )
 
     def fits(self, value: Any) -> bool:
         """Raises `TooMuchWork` if that cannot be said within the bounds. A big value has more steps: it is checked in a thread."""
@@ -78,7 +80,7 @@ class CompiledSchema:
         members, levels = _measured(value)
         rates = self.graph.by_level
         is_counted = levels <= len(rates) or self.graph.is_bounded
-        if is_counted and members * rates[min(levels, len(rates)) - 1] <= MAX_VISITS:
+        if is_counted and not self.graph.backtracks and members * rates[min(levels, len(rates)) - 1] <= MAX_VISITS:
             return self._is_valid(value)
         return self._judged.fits(value, MAX_STEPS if members <= _FEW_MEMBERS else _STEPS_EACH * members)
 

@@ -12,13 +12,18 @@ from typing import Any
 
 import jsonschema_rs
 
-from clicket.tools.schema_graph import Node, SchemaGraph
+from clicket.tools.schema_graph import Node, SchemaGraph, may_backtrack
 
 __all__ = ["PATTERNS", "Judge", "TooMuchWork", "Verdicts", "bounded", "is_of_type", "tags"]
 
 
-PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=20_000, size_limit=256 * 1024)
+_SIZE = 256 * 1024
+PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=20_000, size_limit=_SIZE)
 """A pattern that looks ahead or back takes a millisecond at most; all others take linear time."""
+_QUICK = jsonschema_rs.FancyRegexOptions(backtrack_limit=500, size_limit=_SIZE)
+"""Enough for most texts, and so little that it need not be counted."""
+_PATTERN_STEPS = 400
+"""Steps for a text that the quick limit was not enough for, or that does not match."""
 _SKIPPED_PER_STEP = 8
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "array": (list, tuple),
@@ -42,6 +47,7 @@ class Judge:
         self.graph = graph
         self.mask = mask
         self._tags: dict[int, dict[str, list[str]]] = {}
+        self._quick: dict[str | int, jsonschema_rs.Draft202012Validator] = {}
         self._validators: dict[str | int, jsonschema_rs.Draft202012Validator] = {}
 
     def fits(self, value: Any, max_steps: int) -> bool:
@@ -70,11 +76,19 @@ class Judge:
                 return True
         return False
 
-    def matches(self, pattern: str, name: str) -> bool:
+    def pattern(self, pattern: str) -> jsonschema_rs.Draft202012Validator:
+        """The validator of a pattern for names."""
         validator = self._validators.get(pattern)
         if validator is None:
             validator = self._validators[pattern] = self.compiled({"pattern": pattern}, None)
-        return validator.is_valid(name)
+        return validator
+
+    def quick(self, key: str | int, schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+        """A validator that gives up early, where a pattern may look back again and again."""
+        validator = self._quick.get(key)
+        if validator is None:
+            validator = self._quick[key] = jsonschema_rs.Draft202012Validator(schema, pattern_options=_QUICK)
+        return validator
 
     @staticmethod
     def compiled(schema: dict[str, Any], mask: str | None) -> jsonschema_rs.Draft202012Validator:
@@ -99,8 +113,8 @@ class Verdicts:
         self._verdicts: dict[tuple[int, int], bool] = {}
         self._checked: dict[tuple[int, int], set[Any]] = {}
 
-    def step(self) -> None:
-        self._left -= 1
+    def step(self, count: int = 1) -> None:
+        self._left -= count
         if self._left < 0:
             raise TooMuchWork
 
@@ -115,7 +129,27 @@ class Verdicts:
         return verdict
 
     def fits_own(self, node: Node, value: Any) -> bool:
-        return not (node.own or node.foreign) or self._judge.own(node).is_valid(value)
+        if not (node.own or node.foreign):
+            return True
+        whole = self._judge.own(node)
+        if not node.backtracks or not isinstance(value, str):
+            return whole.is_valid(value)
+        return self._judge.quick(node.index, node.own).is_valid(value) or self._fits_slowly(whole, value)
+
+    def _fits_slowly(self, validator: jsonschema_rs.Draft202012Validator, text: str) -> bool:
+        self.step(_PATTERN_STEPS)
+        if validator.is_valid(text):
+            return True
+        if any("BacktrackLimit" in type(error.kind).__name__ for error in validator.iter_errors(text)):
+            raise TooMuchWork  # whether it matches is not known
+        return False
+
+    def _matches(self, pattern: str, name: str) -> bool:
+        self.step()
+        whole = self._judge.pattern(pattern)
+        if not may_backtrack(pattern):
+            return whole.is_valid(name)
+        return self._judge.quick(pattern, {"pattern": pattern}).is_valid(name) or self._fits_slowly(whole, name)
 
     def _fits_all(self, node: Node, value: Any) -> bool:
         if node.in_place and not self.fits_in_place(node, value):
@@ -191,8 +225,7 @@ class Verdicts:
             for name, member in value.items():
                 fitting = [named[name]] if name in named else []
                 for pattern, inner in (patterns or {}).items():
-                    self.step()
-                    if self._judge.matches(pattern, name):
+                    if self._matches(pattern, name):
                         fitting.append(inner)
                 for inner in fitting or ([others] if others is not None else []):
                     yield name, member, inner

@@ -78,12 +78,15 @@ class _Explanation:
             yield from self.problems(inner, member, (*path, key))
 
     def _own_problems(self, node: Node, value: Any, path: Path) -> Iterator[_Problem]:
-        if self._verdicts.fits_own(node, value):
+        is_all = not (node.in_place or node.one or node.maps or node.lists)
+        if not is_all and self._verdicts.fits_own(node, value):
             return
         if node.foreign:
             yield path, f"it does not fit {node.foreign:.200}"
             return
-        for error in self._messages(node.own, value):
+        quoted = self._judge.mask is not None or is_small(value, _QUOTED_NODES, _QUOTED_SIZE)
+        errors: Iterator[Any] = self._judge.own(node).iter_errors(value) if quoted else self._messages(node.own, value)
+        for error in errors:
             if error.kind.name == "required":
                 yield (*path, error.kind.property), "it is required"
             else:
@@ -108,6 +111,9 @@ class _Explanation:
     def _union_problems(self, word: str, alternatives: list[Node], value: Any, path: Path) -> Iterator[_Problem]:
         """The problems of the alternative that the value comes closest to. That it is not null is never reported."""
         right = [each for each in alternatives if not self._judge.has_other_tag(each, value)]
+        if len(right) == 1 and len(alternatives) > 1 and isinstance(value, dict):
+            yield from self.problems(right[0], value, path)
+            return
         ranked = sorted(
             ((_Misfit(self._verdicts, each, value), each) for each in right or alternatives),
             key=lambda pair: pair[0].rank,

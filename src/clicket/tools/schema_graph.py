@@ -7,11 +7,12 @@ counted is a path: one subschema, as often as it is reached. Counting takes line
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote, urljoin
 
-__all__ = ["MAX_PATHS", "Node", "SchemaGraph", "Unusable"]
+__all__ = ["MAX_PATHS", "Node", "SchemaGraph", "Unusable", "may_backtrack"]
 
 MAX_PATHS = 4_000
 """The most subschemas that one value may be checked against, each as often as it is reached. Ordinary tools have fewer than 100."""
@@ -47,6 +48,14 @@ _FOREIGN = 100
 _NAMING = frozenset(("$id", "$anchor", "$dynamicAnchor"))
 
 
+_BACKTRACKING = re.compile(r"\(\?(?:[=!>(]|<[=!])|\\[1-9gkGKzZ]|[*+?}]\+")
+
+
+def may_backtrack(pattern: str) -> bool:
+    """Does the pattern use what a linear engine lacks: a look ahead or behind, a reference back? In doubt it does."""
+    return _BACKTRACKING.search(pattern) is not None
+
+
 class Unusable(ValueError):
     """The schema cannot be taken; the text says why, and what to do."""
 
@@ -59,13 +68,28 @@ class Node:
     """One subschema. `one`, `lists` and `maps` hold its subschemas by their keyword, `in_place` those that are applied to the same value;
     `own` holds the keywords that need none."""
 
-    __slots__ = ("allowed", "factor", "foreign", "in_place", "index", "lists", "maps", "one", "own", "refs", "schema")
+    __slots__ = (
+        "allowed",
+        "backtracks",
+        "factor",
+        "foreign",
+        "in_place",
+        "index",
+        "lists",
+        "maps",
+        "one",
+        "own",
+        "refs",
+        "schema",
+    )
 
     def __init__(self, index: int, schema: Any) -> None:
         self.index = index
         self.schema = schema
         self.allowed: bool = schema is not False
         self.own: dict[str, Any] = {}
+        self.backtracks: bool = False
+        """Has it a pattern for a text or a name that may look back again and again?"""
         self.refs: list[Node] = []
         self.one: dict[str, Node] = {}
         self.lists: dict[str, list[Node]] = {}
@@ -125,6 +149,7 @@ class SchemaGraph:
             self._find_names(schema, base)
             self._nodes = {}
             self.root = self._built(schema, base)
+        self.backtracks = any(node.backtracks for node in self._nodes.values())
         self.size = len(self._nodes)
         self._paths = self._counted()
         self.is_bounded = True
@@ -182,6 +207,8 @@ class SchemaGraph:
                 kind = _KINDS.get(word)
                 if kind == "own":
                     node.own[word] = value
+                    if word == "pattern" and isinstance(value, str):
+                        node.backtracks = may_backtrack(value)
                 elif kind == "one":
                     node.one[word] = self._node(value, base, waiting)
                 elif kind == "map" and isinstance(value, dict):
@@ -199,6 +226,8 @@ class SchemaGraph:
                     node.in_place += _inner(node, word)
                 elif word in _UNEVALUATED:
                     node.factor = 3
+                elif word == "patternProperties" and word in node.maps:
+                    node.backtracks = node.backtracks or any(map(may_backtrack, node.maps[word]))
         return root
 
     def _node(self, schema: Any, base: str, waiting: list[tuple[Node, str]]) -> Node:
@@ -288,19 +317,22 @@ class SchemaGraph:
         found = [rates[self.root]]
         if all(node.is_simple for node in rates):
             return found
+        # All others have the same rate on each level, and add nothing to that of the nodes above.
+        inner = [node for node in rates if node.one or node.maps or node.lists or node.in_place]
         while len(found) < MAX_LEVELS and found[-1] < _SATURATED:
             # A node comes after all that it leads to in place: `_counted` found them in this order.
             sums: dict[Node, tuple[int, int]] = {}
-            for node in self._paths:
+            for node in inner:
                 named, placed = node.most_below(rates)
                 for each in node.in_place:
-                    named += node.factor * sums[each][0]
-                    placed += node.factor * sums[each][1]
+                    if each in sums:
+                        named += node.factor * sums[each][0]
+                        placed += node.factor * sums[each][1]
                 sums[node] = (min(named, _SATURATED), min(placed, _SATURATED))
-            deeper = {node: max(paths, *sums[node]) for node, paths in self._paths.items()}
-            if deeper == rates:
+            deeper = {node: max(self._paths[node], *sums[node]) for node in inner}
+            if all(rates[node] == rate for node, rate in deeper.items()):
                 return found
-            rates = deeper
+            rates = {**rates, **deeper}
             found.append(rates[self.root])
         self.is_bounded = False
         return found

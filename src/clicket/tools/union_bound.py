@@ -23,12 +23,12 @@ class UnionBound:
         graph = SchemaGraph(dict(schema))
         self._root = None if graph.is_bounded else graph.root
 
-    def visits(self, arguments: dict[str, Any]) -> int:
-        """How many values pydantic looks at, if there is a union that holds itself; more than the limit are not counted."""
+    def visits(self, arguments: dict[str, Any], most: int = _MAX_VISITS) -> int:
+        """How many values pydantic looks at, if there is a union that holds itself; no more than `most` and one are counted."""
         try:
-            return 0 if self._root is None else _visits(self._root, arguments, {})
+            return 0 if self._root is None else _visits(self._root, arguments, {}, most)
         except RecursionError:
-            return _MAX_VISITS + 1
+            return most + 1
 
     def check(self, arguments: dict[str, Any]) -> None:
         """Raises `InvalidInput`."""
@@ -40,20 +40,21 @@ class UnionBound:
             )
 
 
-def _visits(node: Node, value: Any, known: dict[tuple[int, int], int]) -> int:
-    """How many values pydantic looks at; no more than just above the limit is counted."""
+def _visits(node: Node, value: Any, known: dict[tuple[int, int], int], most: int) -> int:
     key = (node.index, id(value))
     count = known.get(key)
     if count is None:
-        count = known[key] = 1 if node.own or node.maps else 0  # a reference or a union looks at nothing itself
+        count = 1 if node.own or node.maps else 0  # a reference or a union looks at nothing itself
         if "type" not in node.own or is_of_type(node.own["type"], value):
             for each in _tried(node, value):
-                count += _visits(each, value, known)
-            for member, inner in _members(node, value):
-                count += _visits(inner, member, known)
-                if count > _MAX_VISITS:
+                count += _visits(each, value, known, most)
+                if count > most:
                     break
-        known[key] = count = min(count, _MAX_VISITS + 1)
+            for member, inner in _members(node, value):
+                if count > most:
+                    break
+                count += _visits(inner, member, known, most)
+        known[key] = count = min(count, most + 1)
     return count
 
 

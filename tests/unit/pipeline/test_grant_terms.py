@@ -47,6 +47,21 @@ def test_defaults_inside_lists_and_objects() -> None:
     assert given == {"lines": [{}, {"price": 1}], "to": {}}, "the arguments stay as they are"
 
 
+@pytest.mark.parametrize("levels", [2, 40])
+def test_defaults_that_bring_defaults_are_counted(levels: int) -> None:
+    """Two fields with defaults on each level: 2 ** levels defaults in a few bytes."""
+    made = {
+        f"d{n}": {"properties": {k: {"$ref": f"#/$defs/d{n + 1}", "default": {}} for k in "ab"}} for n in range(levels)
+    }
+    schema = {"$ref": "#/$defs/d0", "$defs": {**made, f"d{levels}": {}}}
+    few = {"a": {"a": {}, "b": {}}, "b": {"a": {}, "b": {}}}
+    assert with_defaults({}, schema) == (few if levels == 2 else None)
+    assert with_defaults({}, {"properties": {"a": {"$ref": "#", "default": {}}}}) in (None, {"a": {}})
+    endless = {"$ref": "#/$defs/d", "$defs": {"d": {"properties": {"a": {"$ref": "#/$defs/d", "default": {}}}}}}
+    assert with_defaults({}, endless) is None
+    assert fit_schema(SMALL, {}, endless) is False
+
+
 @pytest.mark.parametrize(
     "schema", [{"type": 5}, {"$ref": "http://127.0.0.1:9/x"}, {"pattern": "(?=a)"}, {"$ref": "#/no"}, EXPLOSIVE]
 )

@@ -211,6 +211,11 @@ def test_the_work_for_a_time_does_not_depend_on_how_rare_it_is(text: str) -> Non
     assert calls < 2 * times * 200
 
 
+def test_a_form_has_a_length() -> None:
+    with pytest.raises(UsageError, match="at most 1000 characters"):
+        Cron("*," * 50_000 + "* * * * *")
+
+
 def test_the_last_years_that_a_date_can_express() -> None:
     last = datetime(9998, 12, 31, 23, 0, tzinfo=UTC).timestamp()
     assert Cron("0 0 1 1 *").after(last) is None

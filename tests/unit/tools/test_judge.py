@@ -265,6 +265,28 @@ def test_problems_hide_masked_values() -> None:
 def test_a_pattern_that_looks_back_is_given_up_early() -> None:
     check = compile_schema({"properties": {"a": {"pattern": r"^(\w+\s?)*$(?<!x)"}}}, "a tool")
     assert check({"a": "aaaa aaaa"}) == []
-    assert [each["path"] for each in check({"a": "aaaa " * 30 + "!"})] == ["/a"]
+    assert "which a pattern of the schema takes too many steps" in check({"a": "aaaa " * 30 + "!"})[0]["message"]
+    (found,) = compile_schema({"properties": {"a": {"pattern": "^(?!x)a"}}}, "a tool")({"a": "xa"})
+    assert found == {"path": "/a", "message": '"xa" does not match "^(?!x)a"'}
+    names = compile_schema({"patternProperties": {r"^(\w+\s?)*$(?<!x)": {"type": "string"}}}, "a tool")
+    assert names({"aaaa aaaa": "x"}) == []
+    assert "too many steps" in names({"aaaa " * 30 + "!": "x"})[0]["message"]
+
+
+def test_what_a_pattern_cannot_decide_does_not_count_as_excluded() -> None:
+    check = compile_schema({"properties": {"a": {"not": {"pattern": r"^(\w+\s?)*$(?<!x)"}}}}, "a tool")
+    assert check({"a": "!"}) == []
+    assert "too many steps" in check({"a": "aaaa " * 30 + "!"})[0]["message"]
+
+
+def test_many_texts_for_a_pattern_that_looks_ahead_are_checked() -> None:
+    check = compile_schema(
+        {"properties": {"a": {"items": {"pattern": r"^(?!\.)(?!.*\.\.)[\w.]+@\w+\.\w+$"}}}}, "a tool"
+    )
+    assert check({"a": [f"user.{number}@example.org" for number in range(1_900)]}) == []
+    assert [each["path"] for each in check({"a": ["a@b.c", ".a@b.c"]})] == ["/a/1"]
+
+
+def test_a_pattern_of_too_many_states_is_refused() -> None:
     with pytest.raises(UsageError, match="cannot be used"):
         compile_schema({"properties": {"a": {"pattern": "(a{1000}){100}"}}}, "a tool")

@@ -69,19 +69,19 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 
 def signature_of(tool: Tool, attribute: str) -> Signature:
     schema = tool.input_schema
-    definitions = schema.get("$defs") or schema.get("definitions") or {}
+    types = _Types(schema.get("$defs") or schema.get("definitions"))
     properties = schema.get("properties") or {}
     required = frozenset(each for each in schema.get("required") or () if isinstance(each, str))
     found = [
         Parameter(
             name=_line(str(name), 100),
-            type=_type(each, definitions, 0),
+            type=types.of(each),
             default=None if name in required else _default(each),
         )
         for name, each in list(properties.items())[:_MAX_PARAMETERS]
     ]
     output = tool.output_schema
-    returns = _annotation(tool) if output is None else _type(output, output.get("$defs") or {}, 0)
+    returns = _annotation(tool) if output is None else _Types(output.get("$defs")).of(output)
     return Signature(
         name=tool.name,
         attribute=attribute,
@@ -142,54 +142,67 @@ def _literal(value: Any) -> str:
     )
 
 
-def _type(schema: Any, definitions: Any, depth: int) -> str:
-    """A type as Python writes it. What cannot be said shortly is `Any`, `dict` or `list`."""
-    text = _line(_type_text(schema, definitions, depth), _MAX_TYPE + 1)
-    return text if len(text) <= _MAX_TYPE else "Any"
+class _Types:
+    """Types as Python writes them. What cannot be said shortly is `Any`, `dict` or `list`. Each part of a schema is read once for each
+    depth: references may lead to the same parts again and again."""
 
+    def __init__(self, definitions: Any) -> None:
+        self._definitions = definitions if isinstance(definitions, Mapping) else {}
+        self._known: dict[tuple[int, int], str] = {}
 
-def _type_text(schema: Any, definitions: Any, depth: int) -> str:
-    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
-        return "Any"
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        target = definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, Mapping) else None
-        return _type_text(target, definitions, depth + 1)
-    if "const" in schema:
-        return f"Literal[{_literal(schema['const']) or '...'}]"
-    choices = schema.get("enum")
-    if isinstance(choices, list) and 0 < len(choices) <= _MAX_LITERALS:
-        return f"Literal[{', '.join(_literal(each) or '...' for each in choices)}]"
-    for key in ("anyOf", "oneOf"):
-        several = schema.get(key)
-        if isinstance(several, list) and 0 < len(several) <= _MAX_LITERALS:
-            return _either(_type_text(each, definitions, depth + 1) for each in several)
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        return _either(_type_text({**schema, "type": each}, definitions, depth + 1) for each in kind[:_MAX_LITERALS])
-    if kind == "array":
-        items = schema.get("items")
-        return f"list[{_type_text(items, definitions, depth + 1)}]" if isinstance(items, Mapping) else "list"
-    if kind == "object" or "properties" in schema:
-        return _object(schema, definitions, depth)
-    return _PLAIN.get(kind, "Any") if isinstance(kind, str) else "Any"
+    def of(self, schema: Any) -> str:
+        text = _line(self._text(schema, 0), _MAX_TYPE + 1)
+        return text if len(text) <= _MAX_TYPE else "Any"
 
+    def _text(self, schema: Any, depth: int) -> str:
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+            return "Any"
+        key = (id(schema), depth)
+        text = self._known.get(key)
+        if text is None:
+            text = self._made(schema, depth)
+            # A longer one makes every type too long that holds it.
+            text = self._known[key] = text if len(text) <= 2 * _MAX_TYPE else text[: 2 * _MAX_TYPE]
+        return text
 
-def _object(schema: Mapping[str, Any], definitions: Any, depth: int) -> str:
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping) and 0 < len(properties) <= _MAX_LITERALS and depth < _MAX_DEPTH - 1:
-        required = schema.get("required") or ()
-        fields = [
-            f"{str(name)!r}{'' if name in required else '?'}: {_type_text(each, definitions, depth + 1)}"
-            for name, each in properties.items()
-        ]
-        text = "{" + ", ".join(fields) + "}"
-        if len(text) <= _MAX_TYPE:
-            return text
-    values = schema.get("additionalProperties")
-    if isinstance(values, Mapping) and values:
-        return f"dict[str, {_type_text(values, definitions, depth + 1)}]"
-    return "dict"
+    def _made(self, schema: Mapping[str, Any], depth: int) -> str:
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            return self._text(self._definitions.get(reference.rpartition("/")[2]), depth + 1)
+        if "const" in schema:
+            return f"Literal[{_literal(schema['const']) or '...'}]"
+        choices = schema.get("enum")
+        if isinstance(choices, list) and 0 < len(choices) <= _MAX_LITERALS:
+            return f"Literal[{', '.join(_literal(each) or '...' for each in choices)}]"
+        for key in ("anyOf", "oneOf"):
+            several = schema.get(key)
+            if isinstance(several, list) and 0 < len(several) <= _MAX_LITERALS:
+                return _either(self._text(each, depth + 1) for each in several)
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            return _either(self._made({**schema, "type": each}, depth + 1) for each in kind[:_MAX_LITERALS])
+        if kind == "array":
+            items = schema.get("items")
+            return f"list[{self._text(items, depth + 1)}]" if isinstance(items, Mapping) else "list"
+        if kind == "object" or "properties" in schema:
+            return self._object(schema, depth)
+        return _PLAIN.get(kind, "Any") if isinstance(kind, str) else "Any"
+
+    def _object(self, schema: Mapping[str, Any], depth: int) -> str:
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping) and 0 < len(properties) <= _MAX_LITERALS and depth < _MAX_DEPTH - 1:
+            required = schema.get("required") or ()
+            fields = [
+                f"{str(name)!r}{'' if name in required else '?'}: {self._text(each, depth + 1)}"
+                for name, each in properties.items()
+            ]
+            text = "{" + ", ".join(fields) + "}"
+            if len(text) <= _MAX_TYPE:
+                return text
+        values = schema.get("additionalProperties")
+        if isinstance(values, Mapping) and values:
+            return f"dict[str, {self._text(values, depth + 1)}]"
+        return "dict"
 
 
 def _either(types: Iterable[str]) -> str:

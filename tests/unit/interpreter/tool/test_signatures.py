@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Literal
 
 import msgspec
@@ -116,3 +117,23 @@ def test_names_become_attributes_once() -> None:
     assert attributes_of(names) == {
         "get-price": "", "get_price": "get_price", "import": "import_", "1st": "_1st", "a.b": "a_b", "__class__": "", "ok": "ok",
     }  # fmt: skip
+
+
+def test_references_to_the_same_parts_are_read_once() -> None:
+    levels = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"} for _ in range(12)]} for n in range(8)}
+
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**levels, "d8": {}}}
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    wide, before = as_tool(Foreign(schema)), sys.getprofile()
+    sys.setprofile(count)
+    try:
+        signature = signature_of(wide, "wide")
+    finally:
+        sys.setprofile(before)
+    assert signature.text == "wide(a: Any = None) -> Any"
+    assert calls < 1_000

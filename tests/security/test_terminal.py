@@ -136,7 +136,7 @@ def test_what_a_command_forgets_to_clean_is_cleaned(
 def test_a_name_is_one_line_and_a_text_may_have_several() -> None:
     assert_tame(clean(WILD))
     assert "\n" not in clean("a\r\nb\rc\u2028d\x85e")
-    assert clean_lines("a\r\nb\rc\td\x1be") == "a\nb\nc\td�e"
+    assert clean_lines("a\r\nb\rc\td\x1be") == "a\nb\nc\td⟨U+001B⟩e"
 
 
 # Logs.

@@ -5,6 +5,7 @@ import { key, locked, rememberKey } from "./api/client";
 import { connection } from "./api/stream";
 import { language, setLanguage, t } from "./i18n";
 import { closeFeed, openFeed } from "./model/feed";
+import { marked } from "./model/printable";
 import { closeInbox, inboxCount, openInbox, refreshInbox } from "./model/inbox";
 import { go, link, route, screen } from "./router";
 import { GrantsScreen } from "./screens/grants/grants";
@@ -43,7 +44,7 @@ effect(() => {
   const count = inboxCount.value;
   const at = SCREENS.find((name) => name === screen.value) ?? "runs";
   const id = at === "runs" ? route.value.path[1] : undefined;
-  document.title = `${count ? `(${count}) ` : ""}${id ?? t(`${at}.title`)} · clicket`;
+  document.title = `${count ? `(${count}) ` : ""}${id === undefined ? t(`${at}.title`) : marked(id)} · clicket`;
 });
 
 export function App() {

@@ -1,5 +1,6 @@
 // The page begins here.
 import { render } from "preact";
+import "./ui/marks";
 import { App } from "./app";
 import "./styles/index.css";
 

@@ -1,4 +1,4 @@
-"""The output of a command: results to stdout, everything else to stderr. Text from outside is printed without control characters.
+"""The output of a command: results to stdout, everything else to stderr. In text from outside, invisible characters are marked.
 
 Colours and animation are only used on terminals (colours not with NO_COLOR); elsewhere the same text is printed as plain lines.
 """
@@ -17,7 +17,7 @@ from rich.json import JSON
 from rich.segment import Segment
 from rich.text import Text
 
-from clicket.printable import escaped_json
+from clicket.printable import escaped_json, marked
 
 __all__ = ["Terminal", "clean", "clean_lines"]
 
@@ -26,14 +26,19 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 
 def clean(text: str) -> str:
-    """Text from outside on one line, without control characters: it can neither move the cursor nor begin a line of its own."""
-    return clean_lines(text).replace("\n", "⏎").replace("\t", " ")
+    """Text from outside on one line, with marks for all invisible characters: it can neither move the cursor nor begin a line of its own,
+    and reads as what it is. For names, ids, and what a person decides about."""
+    return marked(_with_plain_breaks(text), lines=True).replace("\n", "⏎").replace("\t", " ")
 
 
 def clean_lines(text: str) -> str:
-    """Text from outside without control characters except line breaks and tabs."""
-    whole = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", whole)
+    """Text from outside in lines: marks for what moves the cursor, turns text around or hides it. Joiners and selectors stay, because
+    ordinary texts need them."""
+    return marked(_with_plain_breaks(text), lines=True, prose=True)
+
+
+def _with_plain_breaks(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
 
 
 class Terminal:

@@ -17,7 +17,7 @@ import msgspec
 from clicket.model import Record
 from clicket.model.codec import clean
 from clicket.model.version import version
-from clicket.printable import escaped
+from clicket.printable import js_class, marked
 
 __all__ = ["approvals_page", "call_page", "result_page"]
 
@@ -27,6 +27,7 @@ _STYLE = (
     ":root{color-scheme:light dark}body{margin:12px;font:14px/1.5 system-ui,sans-serif}h1{font-size:15px;margin:0 0 8px}"
     "pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#8881;padding:8px;border-radius:6px;margin:4px 0}"
     "dt{opacity:.7}dd{margin:0 0 6px}section{border-top:1px solid #8884;padding:8px 0}.bad{color:#c33}"
+    "mark{font:.8em ui-monospace,monospace;padding:0 2px;border-radius:3px;background:#c33;color:#fff;direction:ltr;unicode-bidi:isolate}"
 )
 _SCRIPT = """
 "use strict";
@@ -35,6 +36,8 @@ _SCRIPT = """
   const send = (message) => parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
   const size = () => send({ method: "ui/notifications/size-changed",
     params: { width: document.documentElement.scrollWidth, height: document.documentElement.scrollHeight } });
+  const marked = (value) => value.replace(/[INVISIBLE]/gu, (each) => each === "\\n" || each === "\\t" ? each
+    : "⟨U+" + each.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩");
   const text = (value) => typeof value === "string" ? value : JSON.stringify(value, null, 2);
   const render = (result) => {
     const failed = result.isError === true, blocks = Array.isArray(result.content) ? result.content : [];
@@ -42,7 +45,7 @@ _SCRIPT = """
     const shown = result.structuredContent === undefined || result.structuredContent === null ? said : text(result.structuredContent);
     state.textContent = failed ? "failed" : "completed";
     state.className = failed ? "bad" : "";
-    show.textContent = String(shown).slice(0, LIMIT);
+    show.textContent = marked(String(shown).slice(0, LIMIT));
     size();
   };
   window.addEventListener("message", (event) => {
@@ -61,7 +64,7 @@ _SCRIPT = """
 
 def result_page() -> str:
     """Shows the result of a tool, as the host passes it to the frame. The same for every call."""
-    script = _SCRIPT.replace("LIMIT", str(_MAX_BLOCK)).replace("VERSION", version())
+    script = _SCRIPT.replace("LIMIT", str(_MAX_BLOCK)).replace("VERSION", version()).replace("INVISIBLE", js_class())
     body = f'<h1 id="state">running</h1><pre id="result" dir="auto"></pre><script>{script}</script>'
     return _page("Result", body, script)
 
@@ -100,11 +103,15 @@ def _facts(*rows: tuple[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    return escape(escaped(clean(str(value))[:_MAX_TEXT]))
+    return _marked(clean(str(value))[:_MAX_TEXT])
 
 
 def _block(text: str) -> str:
-    return f'<pre dir="auto">{escape(escaped(clean(text)[:_MAX_BLOCK], lines=True))}</pre>'
+    return f'<pre dir="auto">{_marked(clean(text)[:_MAX_BLOCK], lines=True)}</pre>'
+
+
+def _marked(text: str, *, lines: bool = False) -> str:
+    return marked(escape(text), lines=lines, around=("<mark>", "</mark>"))
 
 
 def _page(title: str, body: str, script: str = "") -> str:

@@ -18,6 +18,7 @@ from clicket.errors import Conflict, InvalidInput, UsageError
 from clicket.mcp.content import elicit
 from clicket.mcp.request_context import RequestContext
 from clicket.mcp.task_state import TaskState
+from clicket.printable import marked
 from clicket.tools.question import InputQuestion, question_of
 
 __all__ = ["approval_request", "decide", "may_decide"]
@@ -43,7 +44,8 @@ def approval_request(task: TaskState) -> dict[str, Any]:
     question = question_of(call.approval)
     if question is not None:
         return {_approval_key(task): _passed_on(question)}
-    what = f"Tool {call.tool!r} asks for approval. Arguments: {msgspec.json.encode(call.arguments).decode()[:1_000]}"
+    arguments = marked(msgspec.json.encode(call.arguments).decode()[:1_000])
+    what = f"Tool '{marked(call.tool)}' asks for approval. Arguments: {arguments}"
     return {_approval_key(task): elicit(what, _APPROVAL)}
 
 
@@ -78,11 +80,12 @@ async def decide(request: RequestContext, task: TaskState, given: Mapping[str, A
 
 
 def _passed_on(question: InputQuestion) -> dict[str, Any]:
-    """The question of the call's tool, marked with its source."""
+    """The question of the call's tool, with its source."""
+    message = marked(question.why, lines=True)
     if question.schema is None:
-        params = {"mode": "url", "message": question.why, "url": question.url, "elicitationId": question.key}
+        params = {"mode": "url", "message": message, "url": question.url, "elicitationId": question.key}
         return {"method": "elicitation/create", "params": params}
-    return elicit(question.why, question.schema)
+    return elicit(message, question.schema)
 
 
 async def _answer(

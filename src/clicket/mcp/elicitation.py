@@ -15,7 +15,7 @@ import mcp_types as types
 import msgspec
 
 from clicket.errors import ClicketError
-from clicket.printable import escaped
+from clicket.printable import marked
 from clicket.tools.question import InputAnswer, InputQuestion
 
 __all__ = ["BadQuestion", "elicit_result", "explained", "question_from"]
@@ -79,7 +79,7 @@ def explained(text: str) -> str:
 
 
 def _shown(text: Any, size: int) -> str:
-    shown = escaped(str(text), lines=True)
+    shown = marked(str(text), lines=True)
     return shown if len(shown) <= size else f"{shown[: size - 1]}…"
 
 

@@ -13,8 +13,8 @@ import msgspec
 from clicket.kernel import State
 from clicket.model import Record
 from clicket.model.codec import clean, encode
-from clicket.printable import escaped, escaped_json
-from clicket.server.page_html import POLICY, language_of, page, shown, shown_time
+from clicket.printable import escaped_json, marked
+from clicket.server.page_html import POLICY, language_of, page, shown, shown_time, with_marks
 from clicket.tools.question import InputQuestion, question_of
 from clicket.webhooks.approval_links import Link
 
@@ -178,11 +178,11 @@ def _input_page(record: Record, question: InputQuestion, link: Link, language: s
         (said["tool"], f"<strong>{shown(record.tool)}</strong>"),
         (said["caller"], shown(record.caller) or said["program"]),
         (said["input_source"], shown(question.source)),
-        (said["input_message"], _text(question.message)),
+        (said["input_message"], _shown_lines(question.message)),
         (said["asked"], shown_time(asked.get("requested_at"))),
     ]
     if question.url:
-        rows.append((said["input_url"], _text(question.url)))
+        rows.append((said["input_url"], _shown_lines(question.url)))
     schema, whole, answer = "", True, f'<button name="decision" value="approve">{said["input_done"]}</button>'
     if question.schema is not None:
         fields, whole = _json(question.schema)
@@ -216,7 +216,7 @@ def _reason_field(said: dict[str, str], tried: Tried | None) -> str:
 
 
 def _problem(tried: Tried | None) -> str:
-    return f'<p class="problem" role="alert">{_text(tried.problem[:_MAX_TEXT])}</p>' if tried else ""
+    return f'<p class="problem" role="alert">{_shown_lines(tried.problem[:_MAX_TEXT])}</p>' if tried else ""
 
 
 def _edit_field(record: Record, link: Link, said: dict[str, str], tried: Tried | None) -> str:
@@ -251,8 +251,16 @@ def _editable(arguments: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """The content of a text field; a browser drops its first line break."""
-    return escape(escaped(clean(text).replace("\r\n", "\n"), lines=True))
+    """The content of a text field, in which marks are plain text; a browser drops its first line break."""
+    return marked(escape(_in_lines(text)), lines=True)
+
+
+def _shown_lines(text: str) -> str:
+    return with_marks(_in_lines(text), lines=True)
+
+
+def _in_lines(text: str) -> str:
+    return clean(text).replace("\r\n", "\n")
 
 
 def message_page(text: str, language: str) -> bytes:
@@ -265,4 +273,4 @@ def _json(arguments: Any) -> tuple[str, bool]:
     """The arguments as escaped JSON, and whether they are whole."""
     text = msgspec.json.format(encode(arguments), indent=2).decode()
     whole = len(text) <= _MAX_ARGUMENTS
-    return escape(escaped(text if whole else text[:_MAX_ARGUMENTS], lines=True)), whole
+    return with_marks(text if whole else text[:_MAX_ARGUMENTS], lines=True), whole

@@ -9,9 +9,9 @@ from html import escape
 from typing import Any
 
 from clicket.model.codec import clean
-from clicket.printable import escaped
+from clicket.printable import marked
 
-__all__ = ["LANGUAGES", "POLICY", "language_of", "page", "policy_for", "shown", "shown_time"]
+__all__ = ["LANGUAGES", "POLICY", "language_of", "page", "policy_for", "shown", "shown_time", "with_marks"]
 
 LANGUAGES = ("en", "zh")
 _MAX_TEXT = 4_000
@@ -31,6 +31,8 @@ summary { cursor: pointer; }
 .problem { border-left: .25rem solid #c33; padding: .3rem .8rem; overflow-wrap: anywhere; white-space: pre-wrap; }
 button { font: inherit; padding: .5rem 1.4rem; margin: .8rem .6rem 0 0; cursor: pointer; }
 .note { font-size: .9rem; }
+mark { font: .8em ui-monospace, monospace; padding: 0 .2em; border-radius: .2em; background: #c33; color: #fff; direction: ltr;
+  unicode-bidi: isolate; }
 """
 _STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest())
 
@@ -72,7 +74,12 @@ def page(title: str, body: str, language: str) -> bytes:
 
 
 def shown(value: Any) -> str:
-    return escape(escaped(clean(value)[:_MAX_TEXT]))
+    return with_marks(clean(value)[:_MAX_TEXT])
+
+
+def with_marks(text: str, *, lines: bool = False) -> str:
+    """Text as HTML, with its invisible characters as marks that can be told from the text."""
+    return marked(escape(text), lines=lines, around=("<mark>", "</mark>"))
 
 
 def shown_time(at: Any) -> str:

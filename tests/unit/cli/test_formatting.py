@@ -50,9 +50,9 @@ class TestWords:
         twins = ["a" * 20 + "1" * 12, "a" * 20 + "2" * 12]
         assert shortened([*twins, "mine"]) == {twins[0]: twins[0][:22], twins[1]: twins[1][:22], "mine": "mine"}
 
-    def test_controls_are_taken_out(self) -> None:
-        assert clean_lines("a\x1b[31mb\r\nc\rd\te\x9b\u202e") == "a�[31mb\nc\nd\te��"
-        assert clean("a\x1b[31mb\r\nc\rd\te\x9b\u202e") == "a�[31mb⏎c⏎d e��"
+    def test_controls_are_marked(self) -> None:
+        assert clean_lines("a\x1b[31mb\r\nc\rd\te\x9b\u202e") == "a⟨U+001B⟩[31mb\nc\nd\te⟨U+009B⟩⟨U+202E⟩"
+        assert clean("a\x1b[31mb\r\nc\rd\te\x9b\u202e") == "a⟨U+001B⟩[31mb⏎c⏎d e⟨U+009B⟩⟨U+202E⟩"
 
     def test_arguments_follow_the_schema(self) -> None:
         schema = {"properties": {"zip": {"type": "string"}, "n": {"type": "integer"}, "any": {}}}
@@ -89,7 +89,7 @@ class TestDescriptions:
             (event("late_result", output=5), "came too late: 5"),
             (event("late_result", error={"message": "no"}), "came too late: no"),
             (event("heartbeat"), "alive"),
-            (event("note", text="\x1b[1mhi"), "�[1mhi"),
+            (event("note", text="\x1b[1mhi"), "⟨U+001B⟩[1mhi"),
         ],
     )
     def test_every_event_is_described(self, event_: Event, described: str) -> None:

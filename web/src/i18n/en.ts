@@ -178,6 +178,7 @@ export const en = {
   "form.asJson": "Edit as JSON",
   "form.asForm": "Edit as a form",
   "form.required": "required",
+  "form.invisible": "This text has invisible characters. It is edited as JSON, and reads:",
 
   "inbox.title": "Action required",
   "inbox.empty": "Nothing waits for you.",

@@ -180,6 +180,7 @@ export const zh: Texts = {
   "form.asJson": "以 JSON 编辑",
   "form.asForm": "以表单编辑",
   "form.required": "必填",
+  "form.invisible": "此文本含有不可见字符，以 JSON 编辑，内容为：",
 
   "inbox.title": "待处理",
   "inbox.empty": "没有需要您处理的事项。",

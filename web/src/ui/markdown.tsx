@@ -1,11 +1,12 @@
 // A small part of Markdown, as elements: paragraphs, headings, lists, code, emphasis and links. HTML and pictures in it stay text.
 import type { ComponentChildren, JSX } from "preact";
+import { inProse } from "./marks";
 
 const INLINE = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\n]+)\*|!?\[([^\]\n]*)\]\(([^)\s]+)\)/g;
 const SAFE = /^https?:\/\//i;
 
 export function Markdown({ text }: { text: string }) {
-  return <div class="prose">{blocks(text.replaceAll("\r\n", "\n"))}</div>;
+  return <div class="prose">{inProse(() => blocks(text.replaceAll("\r\n", "\n")))}</div>;
 }
 
 function blocks(text: string): JSX.Element[] {

@@ -2,6 +2,7 @@
 import { useId, useState } from "preact/hooks";
 import type { Json, JsonObject, JsonSchema } from "../api/types";
 import { t } from "../i18n";
+import { escapedJson, hasInvisible } from "../model/printable";
 
 interface Props {
   schema: JsonSchema;
@@ -119,18 +120,30 @@ function Input({ schema, type, value, onChange, common }: { schema: JsonSchema; 
         onInput={(event) => onChange(event.currentTarget.value === "" ? undefined : event.currentTarget.valueAsNumber)} />
     );
   }
-  if (type === "string") {
-    const text = typeof value === "string" ? value : "";
-    const onInput = (event: { currentTarget: HTMLInputElement | HTMLTextAreaElement }) => onChange(event.currentTarget.value === "" && !common.required ? undefined : event.currentTarget.value);
-    return text.includes("\n") || text.length > 80
-      ? <textarea {...common} rows={Math.min(12, text.split("\n").length + 1)} value={text} onInput={onInput} />
-      : <input {...common} type="text" placeholder={placeholder(schema)} value={text} onInput={onInput} />;
-  }
+  if (type === "string") return <TextInput schema={schema} value={value} onChange={onChange} common={common} />;
   return <JsonInput common={common} value={value} onChange={onChange} />;
 }
 
+/** A text with invisible characters is edited as JSON, in which they are escapes: a field would show it as something else than it is. */
+function TextInput({ schema, value, onChange, common }: { schema: JsonSchema; value: Json | undefined; onChange: (value: Json | undefined) => void; common: Common }) {
+  const text = typeof value === "string" ? value : "";
+  const [exact] = useState(() => hasInvisible(text));
+  if (exact) {
+    return (
+      <>
+        <JsonInput common={common} value={value} onChange={onChange} />
+        <p class="failure" role="note">{t("form.invisible")} <bdi class="mono">{text}</bdi></p>
+      </>
+    );
+  }
+  const onInput = (event: { currentTarget: HTMLInputElement | HTMLTextAreaElement }) => onChange(event.currentTarget.value === "" && !common.required ? undefined : event.currentTarget.value);
+  return text.includes("\n") || text.length > 80
+    ? <textarea {...common} rows={Math.min(12, text.split("\n").length + 1)} value={text} onInput={onInput} />
+    : <input {...common} type="text" placeholder={placeholder(schema)} value={text} onInput={onInput} />;
+}
+
 function JsonInput({ common, value, onChange }: { common: Common; value: Json | undefined; onChange: (value: Json | undefined) => void }) {
-  const [text, setText] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)));
+  const [text, setText] = useState(() => (value === undefined ? "" : escapedJson(JSON.stringify(value, null, 2))));
   const [wrong, setWrong] = useState(false);
   return (
     <textarea

@@ -71,10 +71,7 @@ def test_forks_speak_aside_and_a_summary_is_written_at_the_end() -> None:
     take("delta", kind="text", text="half", fork="1-1")
     take("message", role="assistant", text="half\x1b[31m\nof it", fork="1-1")
     take("final", text="All of it.", stopped="finished", steps=3, calls=2, usage={})
-    assert (
-        screen.screen.getvalue()
-        == "  » half\N{REPLACEMENT CHARACTER}[31m of it\nAll of it.\nfinished · 3 steps · 2 tool calls\n"
-    )
+    assert screen.screen.getvalue() == "  » half⟨U+001B⟩[31m of it\nAll of it.\nfinished · 3 steps · 2 tool calls\n"
 
 
 def test_a_pipe_gets_the_answer_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +98,7 @@ def test_a_turn_that_failed_or_was_stopped_says_so(capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines()[0] == "Terminated: Reached max steps (1)"
-    assert err.splitlines()[-1] == "error agent_failed: no\N{REPLACEMENT CHARACTER} answer"
+    assert err.splitlines()[-1] == "error agent_failed: no⟨U+001B⟩ answer"
 
 
 def test_a_plan_that_changes_is_drawn_anew() -> None:

@@ -3,6 +3,7 @@ import { useEffect, useId, useState } from "preact/hooks";
 import type { GrantTerms, JsonObject, JsonSchema } from "../../api/types";
 import { t } from "../../i18n";
 import { schemaLike, type Likeness } from "../../model/grant-schema";
+import { escapedJson } from "../../model/printable";
 
 const LIKENESSES = ["same", "upTo", "shape"] as const;
 const UNITS = [["minutes", 60], ["hours", 3600], ["days", 86_400]] as const;
@@ -27,7 +28,7 @@ export function GrantForm({ thread, value, schema, onChange }: Props) {
   const [text, setText] = useState("");
 
   useEffect(() => {
-    if (likeness !== "any") setText(JSON.stringify(schemaLike(value, likeness, schema), null, 2));
+    if (likeness !== "any") setText(escapedJson(JSON.stringify(schemaLike(value, likeness, schema), null, 2)));
   }, [likeness, JSON.stringify(value), schema]);
   const read = terms({ uses, seconds: time === "" ? "" : String(Number(time) * unit), thread: here ? thread : "", schema: likeness === "any" ? "" : text });
   useEffect(() => onChange(read.terms), [JSON.stringify(read)]);

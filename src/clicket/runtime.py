@@ -14,7 +14,7 @@ import msgspec
 
 from clicket.agent_host import Host, sweep_idle_threads
 from clicket.approval_actions import approve, deny, respond
-from clicket.artifact_view import artifact, put_artifact
+from clicket.artifact_view import artifact, artifact_stream, put_artifact
 from clicket.audit_view import Audit
 from clicket.bridge import enter_with, refuse_forked, refuse_other_loop
 from clicket.bulk_actions import bulk
@@ -452,4 +452,4 @@ class Runtime:
 
     report, anomalies, queue, threads, series = report, anomalies, queue, threads, series
     spend, notices, schedules, credentials = spend, notices, schedules, credentials
-    artifact, put_artifact = artifact, put_artifact
+    artifact, artifact_stream, put_artifact = artifact, artifact_stream, put_artifact

@@ -15,6 +15,7 @@ from clicket.credentials_view import BlockingCredentials
 from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
 from clicket.errors import UsageError
+from clicket.execution import ArtifactSource
 from clicket.grants_view import BlockingGrants
 from clicket.journal import Observers
 from clicket.kernel import State
@@ -394,7 +395,11 @@ class Runtime:
         data: bytes = self._wait(self._runtime.artifact(name, start, end))
         return data
 
-    def put_artifact(self, data: bytes) -> str:
+    def artifact_stream(self, name: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes of an artifact, or a range of them, in chunks; see `clicket.Runtime.artifact_stream`."""
+        return self._iterate(self._runtime.artifact_stream(name, start, end))
+
+    def put_artifact(self, data: ArtifactSource) -> str:
         """Store a file and return its name, which is passed to tools. See `clicket.Runtime.put_artifact`."""
         return str(self._wait(self._runtime.put_artifact(data)))
 

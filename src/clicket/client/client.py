@@ -37,6 +37,7 @@ from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
 from clicket.errors import ClicketError, UsageError
+from clicket.execution import ArtifactSource, chunks_of
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
 from clicket.model.arguments import parse_arguments
@@ -388,10 +389,27 @@ class Client:
                 return b""
             raise refused.problem.error() from None
 
-    async def put_artifact(self, data: bytes) -> str:
-        """Store a file on the server and return its name, which is passed to tools."""
+    async def artifact_stream(self, name: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes of an artifact, or a range of them, in chunks as they arrive: an artifact of any size is never whole in memory."""
+        if start < 0 or (end is not None and end < start):
+            raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
+        if end == start:
+            return
+        headers = {"range": f"bytes={start}-{'' if end is None else end - 1}"} if start or end is not None else {}
+        try:
+            async for chunk in self._connection.chunks(f"/artifacts/{path_segment(name)}", headers=headers):
+                yield chunk
+        except ProblemResponse as refused:
+            if refused.problem.status != 416:  # else the range starts after the last byte
+                raise refused.problem.error() from None
+
+    async def put_artifact(self, data: ArtifactSource) -> str:
+        """Store a file on the server and return its name, which is passed to tools. `data`: bytes, a `pathlib.Path`, an open binary file,
+        or an iterable or async iterable of bytes; all but bytes are sent in chunks, as they come."""
         headers = {"content-type": "application/octet-stream"}
-        return await self._connection.read_field("POST", "/artifacts", "id", str, raw=data, headers=headers)
+        async with aclosing(chunks_of(data)) as chunks:
+            raw = data if isinstance(data, bytes) else chunks
+            return await self._connection.read_field("POST", "/artifacts", "id", str, raw=raw, headers=headers)
 
 
 def _with_id(request: ToolCall) -> ToolCall:

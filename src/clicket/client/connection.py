@@ -157,7 +157,7 @@ class Connection:
         path: str,
         *,
         body: Any = None,
-        raw: bytes | None = None,
+        raw: bytes | AsyncIterator[bytes] | None = None,
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
@@ -214,6 +214,17 @@ class Connection:
         except ProblemResponse as refused:
             raise refused.problem.error() from None
 
+    async def chunks(self, path: str, *, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """The body of a response as it arrives. Raises `ProblemResponse` or `ServerUnavailable`."""
+        try:
+            async with self._http.stream("GET", path, headers=dict(headers)) as response:
+                if response.status_code >= 400:
+                    raise ProblemResponse(_problem(response.status_code, await response.aread()))
+                async for chunk in response.aiter_bytes():
+                    yield chunk
+        except httpx2.HTTPError as error:
+            raise self._unavailable(error) from error
+
     @asynccontextmanager
     async def events(
         self, path: str, *, query: Mapping[str, Any] | None = None, last_id: str | None = None, body: Any = None
@@ -264,7 +275,10 @@ class Reconnection:
 
 
 def _options(
-    body: Any, raw: bytes | None, query: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+    body: Any,
+    raw: bytes | AsyncIterator[bytes] | None,
+    query: Mapping[str, Any] | None,
+    headers: Mapping[str, str] | None,
 ) -> dict[str, Any]:
     """The keywords of a request. Query parameters that are None are left out."""
     given = dict(headers or {})

@@ -27,7 +27,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clicket.execution.artifacts import GRANT, grant, granted, name_of, read_artifact, unknown
+    from clicket.execution.artifacts import (
+        GRANT,
+        ArtifactSource,
+        artifact_stream,
+        chunks_of,
+        grant,
+        granted,
+        name_of,
+        put_artifact,
+        read_artifact,
+        spooled,
+        unknown,
+    )
     from clicket.execution.lent_credentials import LentCredentials
     from clicket.execution.limiter import RUNTIME, Limiter
     from clicket.execution.loop_watch import LoopWatch
@@ -60,6 +72,7 @@ __all__ = [
     "PARKED",
     "PREPARED",
     "RUNTIME",
+    "ArtifactSource",
     "CallSink",
     "Cluster",
     "LentCredentials",
@@ -72,11 +85,13 @@ __all__ = [
     "Stopped",
     "TurnLog",
     "Wakeups",
+    "artifact_stream",
     "attempt_of",
     "backoff",
     "can_stop",
     "cancel_with_caller",
     "check_ray",
+    "chunks_of",
     "describe",
     "entries_in",
     "explain",
@@ -88,7 +103,9 @@ __all__ = [
     "name_of",
     "park",
     "progress_data",
+    "put_artifact",
     "read_artifact",
+    "spooled",
     "state_of",
     "stop",
     "stop_error",
@@ -99,7 +116,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "artifacts": "GRANT grant granted name_of read_artifact unknown",
+    "artifacts": "GRANT ArtifactSource artifact_stream chunks_of grant granted name_of put_artifact read_artifact spooled unknown",
     "lent_credentials": "LentCredentials",
     "limiter": "RUNTIME Limiter",
     "loop_watch": "LoopWatch",

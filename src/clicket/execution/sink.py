@@ -10,11 +10,12 @@ of the attempt, so a secret that is split over texts gets into neither the journ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from clicket.call import Attempt, Call
-from clicket.execution.artifacts import grant, name_of, read_artifact
+from clicket.execution.artifacts import ArtifactSource, chunks_of, grant, name_of, read_artifact, spooled
 from clicket.execution.checkpoints import Checkpoints
 from clicket.execution.inputs import Questions
 from clicket.execution.lent_credentials import LentCredentials
@@ -236,12 +237,18 @@ class CallSink:
         else:
             await self._journal.flush(entry)
 
-    async def put_artifact(self, data: bytes | Sequence[bytes]) -> str:
+    async def put_artifact(self, data: ArtifactSource) -> str:
         """Store bytes for as long as the call, and let its caller read them."""
         self.active_at = self._clock()
         call = self._call
-        name, pieces, size = await name_of(data)
-        await self._store.put_artifact(name, pieces)
+        if isinstance(data, bytes | list | tuple):
+            name, pieces, size = await name_of(data)
+            await self._store.put_artifact(name, pieces)
+        else:
+            async with aclosing(chunks_of(data)) as chunks, spooled(chunks) as whole:
+                await self._store.put_artifact(whole.name, whole.chunks)
+            name, size = whole.name, whole.size
+            self.active_at = self._clock()  # however long the source took, it was not the tool's silence
         await grant(self._store, call.caller, name)
         if not call.ending and name not in call.tool_artifacts:  # after the end a sweep removes it
             call.tool_artifacts |= {name}

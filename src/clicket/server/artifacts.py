@@ -6,14 +6,13 @@ calls stored it may read it. It is sent as an attachment without a specific type
 
 from __future__ import annotations
 
-import hashlib
-import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import IO, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 
 from clicket.errors import NotFound
+from clicket.execution import spooled
 from clicket.model import notes_of
 from clicket.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup
@@ -28,7 +27,6 @@ from clicket.server.responses import ChunkedResponse, Response, json_response
 __all__ = ["ArtifactHandlers"]
 
 _CHUNK = 256 * 1024
-_IN_MEMORY = 1024 * 1024
 _MAX_CACHED = 10_000
 _BYTES = b"application/octet-stream"
 
@@ -158,18 +156,12 @@ class ArtifactHandlers:
         return ChunkedResponse(206, read(start, end), end - start, kind, *headers, patience=patience)
 
     async def upload(self, request: Request) -> Response:
-        digest, size = hashlib.sha256(), 0
-        # Its name is the hash, which is known at the end: until then it is in a temporary file.
-        with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="clicket-") as file:
-            async for chunk in self._body_reader.chunks(request, self._max_upload_size):
-                digest.update(chunk)
-                file.write(chunk)
-                size += len(chunk)
-            name = f"sha256-{digest.hexdigest()}"
-            await self._runtime.store.put_artifact(name, _File(file, size), keep_until=self._runtime.pin_until())
+        async with spooled(self._body_reader.chunks(request, self._max_upload_size)) as whole:
+            await self._runtime.store.put_artifact(whole.name, whole.chunks, keep_until=self._runtime.pin_until())
+        name = whole.name
         if request.principal.id:
             await self._grants.grant(request.principal.id, name)
-        return json_response(Uploaded(id=name, size=size), 201, request.location(f"/artifacts/{name}"))
+        return json_response(Uploaded(id=name, size=whole.size), 201, request.location(f"/artifacts/{name}"))
 
     def operations(self) -> tuple[Operation, ...]:
         return (
@@ -241,22 +233,3 @@ async def _read(view: Runtime, name: str, start: int, end: int) -> AsyncIterator
 async def _one(body: bytes) -> AsyncIterator[bytes]:
     if body:
         yield body
-
-
-class _File(Sequence[bytes]):
-    """A file as the sequence of chunks that a store takes."""
-
-    def __init__(self, file: IO[bytes] | Any, size: int) -> None:
-        self._file = file
-        self._size = size
-
-    def __iter__(self) -> Iterator[bytes]:
-        self._file.seek(0)
-        while chunk := self._file.read(_CHUNK):
-            yield chunk
-
-    def __len__(self) -> int:
-        return (self._size + _CHUNK - 1) // _CHUNK
-
-    def __getitem__(self, index: Any) -> Any:
-        return list(self)[index]

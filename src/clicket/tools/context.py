@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ class Sink(Protocol):
     def heartbeat(self) -> None: ...
     def note(self, text: str, data: Mapping[str, Any]) -> None: ...
     async def drain(self) -> None: ...
-    async def put_artifact(self, data: bytes | Sequence[bytes]) -> str: ...
+    async def put_artifact(self, data: Any) -> str: ...
     async def artifact(self, name: str, start: int, end: int | None) -> bytes: ...
     async def checkpoint(self, key: str, data: bytes) -> None: ...
     async def checkpoints(self) -> dict[str, bytes]: ...
@@ -117,8 +117,9 @@ class ToolContext:
         """Wait until everything emitted so far is in the journal. Async tools that emit much call this now and then."""
         await self._sink.drain()
 
-    async def put_artifact(self, data: bytes | Sequence[bytes]) -> str:
+    async def put_artifact(self, data: Any) -> str:
         """Keep a file of this call; returns its name. It stays as long as the call is kept, and the call's caller may read it.
+        `data`: bytes, a `pathlib.Path`, an open binary file, or an iterable or async iterable of bytes, which is taken in chunks.
 
         The bytes are kept as they are: nothing in them is hidden. A sync tool in a thread says
         `asyncio.run(ctx.put_artifact(data))`; a tool in a child process has no way to the store.

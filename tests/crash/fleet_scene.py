@@ -30,7 +30,7 @@ __all__ = ["FAULTS", "Judged", "Server", "fleet_run"]
 LEASE = 1.0
 BOUND = 2 * LEASE
 """Seconds after the last fault within which every call must have ended: its owner's lease, and the next look for orphans."""
-SLACK = 15.0
+SLACK = PATIENCE / 2
 """Seconds more for a busy machine: new processes, connections that are made again, and the calls themselves."""
 _FAULTS = 4
 """Faults of a run."""

@@ -31,12 +31,13 @@ from typing import Any, Self
 import msgspec
 from tests.kit.children import ROOT, environment
 from tests.kit.forks import forked
+from tests.kit.waiting import PATIENCE
 
 __all__ = ["Ending", "Nest", "say_ready"]
 
 _IMPORTED = ("tests.crash.scenes", "clicket.compose", "clicket.stores.redis", "clicket.stores.postgres")
 _LINE = "CRASH_TEST_LINE"
-_HUNG = 90.0
+_HUNG = 2 * PATIENCE
 """Seconds after which a child that does not end by itself is called hung."""
 
 

@@ -17,14 +17,14 @@ import msgspec
 import pytest
 from tests.crash.faults.host import Child, child
 from tests.crash.faults.shim import Control
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound
 
 from clicket import Record
 
 HOURS = 2 * 3600.0
 JUMPS = pytest.mark.parametrize("jump", [HOURS, -HOURS], ids=["forward", "back"])
-SOON = 30.0
+SOON = PATIENCE
 """Durations of some seconds end long before this, and this is long before two hours."""
 
 

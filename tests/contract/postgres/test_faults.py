@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.contract.postgres.kit import Make, through, until
+from tests.contract.postgres.kit import Make, impatient, through, until
 from tests.kit.waiting import PATIENCE, eventually
 from tests.postgres_line import a_line
 from tests.postgres_server import PostgresServer, postgres_server
@@ -133,10 +133,11 @@ async def test_slots_and_artifacts_survive_a_cut(server: PostgresServer, schema:
 
 async def test_a_statement_that_arrives_late_creates_nothing(server: PostgresServer, schema: str) -> None:
     """The store reported it as failed, so it must not take effect, not even if the network delivers it long after."""
-    async with a_line(server) as line, opened(lambda: through(line, schema, timeout=2.0)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema)) as store:
         await created(store, "before")
         line.hold_next_statement(b"append(")
-        (error,) = await append(store, creation("late"))
+        with impatient(store):
+            (error,) = await append(store, creation("late"))
         assert isinstance(error, StoreUnavailable)
         await created(store, "after")
         assert await store.load("late") == []
@@ -149,12 +150,13 @@ async def test_a_statement_that_arrives_late_creates_nothing(server: PostgresSer
 async def test_what_may_have_been_created_is_erased_when_it_was_reported_as_failed(
     server: PostgresServer, schema: str
 ) -> None:
-    async with a_line(server) as line, opened(lambda: through(line, schema, timeout=2.0)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema)) as store:
         await created(store, "before")
         line.cut_next_answer(b"append(")
         line.down = True
-        failed = append(store, creation("doubtful"), creation("too"))
-        assert [type(error) for error in await failed] == [StoreUnavailable, StoreUnavailable]
+        with impatient(store):
+            failed = await append(store, creation("doubtful"), creation("too"))
+        assert [type(error) for error in failed] == [StoreUnavailable, StoreUnavailable]
         assert line.cuts == 1
         assert _run(server, schema, "SELECT count(*) FROM calls WHERE id <> 'before'") == [(2,)]
         line.down = False
@@ -221,7 +223,7 @@ def _count(server: PostgresServer) -> int:
 
 
 async def test_a_server_that_hangs_does_not_block_the_loop(own: PostgresServer) -> None:
-    store = PostgresStore(own.url(), timeout=2.0)
+    store = PostgresStore(own.url(), timeout=60.0)
     async with opened(lambda: store):
         first = await created(store, "a")
         ticks = 0
@@ -237,15 +239,16 @@ async def test_a_server_that_hangs_does_not_block_the_loop(own: PostgresServer) 
         try:
             answer: asyncio.Future[ClicketError | None] = asyncio.get_running_loop().create_future()
             store.cache_get("k", 1.0, lambda item, error: answer.set_result(error))
-            results = await asyncio.gather(
-                append(store, news(first), creation("lost")),
-                store.load("a"),
-                store.hold("x", 1, 1),
-                store.claim_waiting(ANY_TOOL, 1),
-                store.renew(),
-                answer,
-                return_exceptions=True,
-            )
+            with impatient(store):
+                results = await asyncio.gather(
+                    append(store, news(first), creation("lost")),
+                    store.load("a"),
+                    store.hold("x", 1, 1),
+                    store.claim_waiting(ANY_TOOL, 1),
+                    store.renew(),
+                    answer,
+                    return_exceptions=True,
+                )
         finally:
             own.resume()
         assert [type(error) for error in results[0]] == [StoreUnavailable, StoreUnavailable]  # type: ignore[union-attr]
@@ -265,13 +268,14 @@ async def _works(store: PostgresStore) -> bool:
 
 
 async def test_closing_does_not_wait_for_a_server_that_hangs(own: PostgresServer) -> None:
-    store = PostgresStore(own.url(), timeout=1.0)
+    store = PostgresStore(own.url(), timeout=60.0)
     await store.open(ALIVE)
     await created(store, "a")
     own.pause()
     try:
         async with asyncio.timeout(PATIENCE):
-            await store.close()
+            with impatient(store):
+                await store.close()
     finally:
         own.resume()
 
@@ -298,12 +302,13 @@ async def test_opening_waits_for_a_server_that_starts(own: PostgresServer) -> No
 async def test_trouble_of_the_server_is_named_and_outlived(
     server: PostgresServer, schema: str, code: str, words: str
 ) -> None:
-    store = PostgresStore(f"{server.url()}?schema={schema}", timeout=1.0)
+    store = PostgresStore(f"{server.url()}?schema={schema}", timeout=60.0)
     async with opened(lambda: store):
         await created(store, "a")
         _run(server, schema, f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' "
              f"USING ERRCODE = '{code}'; END $$; CREATE TRIGGER fail BEFORE INSERT ON events EXECUTE FUNCTION fail()")  # fmt: skip
-        (error,) = await append(store, creation("b"))
+        with impatient(store):
+            (error,) = await append(store, creation("b"))
         assert isinstance(error, StoreUnavailable)
         assert words in str(error)
         waiting = asyncio.create_task(append(store, creation("c")))
@@ -315,7 +320,7 @@ async def test_trouble_of_the_server_is_named_and_outlived(
 
 async def test_too_many_connections_are_named_and_outlived() -> None:
     with postgres_server(max_connections="8", superuser_reserved_connections="0") as small:
-        store = PostgresStore(small.url(), timeout=2.0)
+        store = PostgresStore(small.url(), timeout=60.0)
         async with opened(lambda: store):
             await created(store, "a")
             await eventually(lambda: store.notices.trouble is None)
@@ -345,13 +350,14 @@ async def test_missing_tables_are_reported_at_once(server: PostgresServer, schem
 
 
 async def test_a_primary_that_became_read_only(server: PostgresServer, schema: str) -> None:
-    store = PostgresStore(f"{server.url()}?schema={schema}", timeout=1.0)
+    store = PostgresStore(f"{server.url()}?schema={schema}", timeout=60.0)
     async with opened(lambda: store):
         await created(store, "a")
         _run(server, schema, "ALTER DATABASE postgres SET default_transaction_read_only = on")
         try:
             _terminate_all(server)
-            (error,) = await append(store, creation("b"))
+            with impatient(store):
+                (error,) = await append(store, creation("b"))
             assert isinstance(error, StoreUnavailable)
             assert "takes no writes" in str(error)
             assert len(await store.load("a")) == 1
@@ -362,7 +368,7 @@ async def test_a_primary_that_became_read_only(server: PostgresServer, schema: s
 
 
 async def test_a_row_that_somebody_locks_is_not_waited_for_for_ever(server: PostgresServer, schema: str) -> None:
-    store = PostgresStore(f"{server.url()}?schema={schema}", timeout=1.0)
+    store = PostgresStore(f"{server.url()}?schema={schema}", timeout=5.0)
     async with opened(lambda: store):
         first = await created(store, "a")
         with psycopg.connect(server.url(), options=f"-c search_path={schema}") as other:

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.contract.postgres.kit import Make, through
+from tests.contract.postgres.kit import Make, impatient, through
 from tests.kit.waiting import PATIENCE
 from tests.postgres_line import a_line
 from tests.postgres_server import PostgresServer
@@ -88,7 +88,7 @@ async def test_what_an_erased_call_added_is_taken_back(
     async with (
         a_line(server) as line,
         opened(make) as other,
-        opened(lambda: through(line, schema, timeout=2.0)) as store,
+        opened(lambda: through(line, schema)) as store,
     ):
         if touched:
             await recorded(store, "before", stats("failed"))
@@ -97,7 +97,8 @@ async def test_what_an_erased_call_added_is_taken_back(
         kept = (await other.tool_health("", "t"), await _counted(other))
         line.cut_next_answer(b"append(")
         line.down = True
-        (error,) = await append(store, _ended_at_once("doubtful", weight=weight))
+        with impatient(store):
+            (error,) = await append(store, _ended_at_once("doubtful", weight=weight))
         assert isinstance(error, StoreUnavailable)
         assert await _counted(other) == kept[1] + 1, "the write succeeded, but the client got no answer"
         line.down = False
@@ -234,10 +235,10 @@ async def test_what_is_written_beside_calls_is_written_once(server: PostgresServ
 
 
 async def test_a_write_that_arrives_late_does_nothing(server: PostgresServer, schema: str) -> None:
-    async with a_line(server) as line, opened(lambda: through(line, schema, timeout=2.0)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema)) as store:
         await store.audit([b"before"])
         line.hold_next_statement(b"add_to_audit(")
-        with pytest.raises(StoreUnavailable):
+        with impatient(store), pytest.raises(StoreUnavailable):
             await store.audit([b"late"])
         await store.audit([b"after"])
         line.release()

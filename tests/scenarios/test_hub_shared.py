@@ -51,15 +51,20 @@ async def last() -> str:
     return "last"
 
 
-@tool(max_retries=0, cooldown=0.2)
-async def flaky(ok: bool = False) -> str:
-    RUNS.append("flaky")
-    if ok:
-        return "fine"
-    raise ValueError("boom")
+def tools(cooldown: float, gate: asyncio.Event | None = None) -> list[Any]:
+    @tool(max_retries=0, cooldown=cooldown)
+    async def flaky(ok: bool = False) -> str:
+        RUNS.append("flaky")
+        if gate is not None:
+            await gate.wait()
+        if ok:
+            return "fine"
+        raise ValueError("boom")
+
+    return [base, flaky, last]
 
 
-TOOLS = [base, flaky, last]
+TOOLS = tools(0.2)
 
 
 async def fail(rt: Runtime, thread: str) -> str:
@@ -69,7 +74,8 @@ async def fail(rt: Runtime, thread: str) -> str:
 
 
 async def test_dependencies_and_failures_count_together(place: str, thread: str) -> None:
-    async with make(TOOLS, place) as one, make(TOOLS, place) as two:
+    given = tools(cooldown=3600)
+    async with make(given, place) as one, make(given, place) as two:
         assert (await two.call("last", thread=thread)).error is not None
         await one.call("base", thread=thread)
         await two.call("flaky", {"ok": True}, thread=thread)
@@ -109,7 +115,10 @@ async def test_a_hand_on_one_is_a_hand_on_both(place: str, thread: str) -> None:
 
 
 async def test_one_trial_among_both(place: str, thread: str) -> None:
-    async with make(TOOLS, place) as one, make(TOOLS, place) as two:
+    gate = asyncio.Event()
+    gate.set()
+    given = tools(0.2, gate)
+    async with make(given, place) as one, make(given, place) as two:
         for _ in range(3):
             await fail(one, thread)
 
@@ -118,8 +127,15 @@ async def test_one_trial_among_both(place: str, thread: str) -> None:
 
         await eventually(rested)
         before = len(RUNS)
-        calls: list[Any] = [rt.call("flaky", {"ok": False}, thread=thread) for rt in (one, two) for _ in range(5)]
-        codes = sorted(result.error.code for result in await asyncio.gather(*calls))
+        gate.clear()
+        calls = [
+            asyncio.create_task(rt.call("flaky", {"ok": False}, thread=thread)) for rt in (one, two) for _ in range(5)
+        ]
+        await eventually(
+            lambda: sum(call.done() for call in calls) == 9
+        )  # the trial runs, and a new cooldown has not begun
+        gate.set()
+        codes = sorted(str(result.error and result.error.code) for result in await asyncio.gather(*calls))
         assert codes == ["tool_error"] + ["tool_unavailable"] * 9
         assert len(RUNS) == before + 1
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from tests.kit.tools import add
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.interpreter_kit import NAME, interpreter, ran, until_printed
 from tests.scenarios.kit import make
 
@@ -228,7 +228,7 @@ async def wrongs(rt: Runtime, program: Hostile) -> list[Any]:
 
 
 async def test_hostile_programs_are_bounded_and_judged() -> None:
-    hostile = interpreter(tools=["add"], max_uses=MAX_USES, timeout=5, grace=0.5, memory="256MiB")
+    hostile = interpreter(tools=["add"], max_uses=MAX_USES, timeout=PATIENCE, grace=0.5, memory="256MiB")
     complaints = []
     async with make([add, secret, hostile], cancel_grace=5.0) as rt:
         for first in range(0, len(PROGRAMS), AT_ONCE):

@@ -293,18 +293,18 @@ class Host:
         return self.lives(id, thread)
 
     async def is_unattended(self, id: str, thread: str) -> bool:
-        live = self._engine.live.find(id, thread, self.caller)
-        if live is not None:
-            return live.entry.fence > 1 and not live.attended
+        call = self._engine.live.find(id, thread, self.caller)
+        if call is not None:
+            return call.entry.fence > 1 and not call.attended
         try:
             return (await self._engine.stored_calls.find(id, thread, self.caller)).fence > 1
         except NotFound:
             return False
 
     def attend(self, id: str, thread: str) -> None:
-        live = self._engine.live.find(id, thread, self.caller)
-        if live is not None:
-            live.attend()
+        call = self._engine.live.find(id, thread, self.caller)
+        if call is not None:
+            call.attend()
 
     async def recover(self) -> None:
         await self._runtime.recover()

@@ -41,8 +41,8 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     """A blocking caller waits: a tool that also has a blocking body runs that one."""
     requesters: frozenset[str] = frozenset()
     """Names of a person who makes calls in the name of the caller, as an admin may. That person may not approve them."""
-    within: Tool | None = None
-    """The tool whose running call makes these calls; None: they come from outside."""
+    within: str = ""
+    """The tool whose running call makes these calls; empty: they come from outside."""
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):

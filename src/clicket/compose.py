@@ -19,7 +19,6 @@ import msgspec
 from clicket.errors import StoreUnavailable, UsageError, did_you_mean
 from clicket.ports import Clock, KeepsTime, Owner, Store, StoreClock, SystemClock
 from clicket.settings import Settings
-from clicket.stores.foreign_server import refuse_foreign_server
 from clicket.stores.liveness import this_process
 
 # The engine's parts are imported by `compose`: a command that only reads a store needs none of them.
@@ -175,6 +174,8 @@ async def open_and_wait(store: Store, owner: Owner, settings: Settings) -> None:
         except StoreUnavailable as error:
             if error.transient and not looked:
                 looked = True
+                from clicket.stores.foreign_server import refuse_foreign_server  # most stores open
+
                 await refuse_foreign_server(settings.store, _shown(settings.store), settings.store_timeout)
             raise
 

@@ -90,7 +90,8 @@ async def test_a_program_uses_no_inner_tool_of_others() -> None:
 
 def test_what_denies_a_tool_denies_its_parts() -> None:
     whole = interpreter(egress=["api.example.com"], options={"tags": ["code"]})
-    part = Runtime([whole]).registry.find(FETCH, whole).tool
+    registry = Runtime([whole]).registry
+    part = registry.find(FETCH, "code_interpreter").tool
     for policy, is_denied in (
         (Policy(deny=["code_interpreter"]), True),
         (Policy(deny=["tag:code"]), True),
@@ -100,14 +101,14 @@ def test_what_denies_a_tool_denies_its_parts() -> None:
         (Policy(deny=["other"]), False),
     ):
         entry = Entry("a", "t", "ann", FETCH, 0.0)
-        call = Call(entry, ToolCall(FETCH, {}), Origin("ann", within=whole), 0.0, "", {})
+        call = Call(entry, ToolCall(FETCH, {}), Origin("ann", within="code_interpreter"), 0.0, "", {})
         call.tool = part
         if is_denied:
             with pytest.raises(PermissionDenied, match="a part of 'code_interpreter'"):
-                Authorize(policy)(call)
+                Authorize(policy, registry.get)(call)
             assert call.verdict == "deny"
         else:
-            Authorize(policy)(call)
+            Authorize(policy, registry.get)(call)
             assert call.verdict == "allow"
 
 
@@ -121,7 +122,7 @@ def test_no_other_tool_takes_the_name_of_a_part() -> None:
         Runtime([thief, interpreter(egress=["api.example.com"])])
     assert rt.remove("code_interpreter")
     rt.add(interpreter(egress=["other.example.com"]))
-    assert "other.example.com" in rt.registry.find(FETCH, rt.registry.get("code_interpreter")).tool.description
+    assert "other.example.com" in rt.registry.find(FETCH, "code_interpreter").tool.description
 
 
 def _steal(url: str) -> str:

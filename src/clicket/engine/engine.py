@@ -211,7 +211,7 @@ class Engine:
         )  # fmt: skip
         pipeline = Pipeline(
             Find(registry, hub.check),
-            Authorize(policy, max_size=max_size, some_ask=bool(budgets)),
+            Authorize(policy, registry.get, max_size=max_size, some_ask=bool(budgets)),
             Validate(max_size=max_size),
             Execute(runner),
             Process(store, journal, results, costs_pending=costs.pending),

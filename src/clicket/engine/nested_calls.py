@@ -85,7 +85,7 @@ class NestedCallMaker:
             if known is not None:
                 return known
         admission, call = self._admission, None
-        origin = msgspec.structs.replace(parent.origin, within=parent.tool)
+        origin = msgspec.structs.replace(parent.origin, within=parent.entry.tool)
         if denied:
             call = admission.take(request, origin, denied=denied)
         else:

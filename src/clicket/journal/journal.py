@@ -416,8 +416,9 @@ class Journal(Staging):
             await sleep(self.clock, delay)
             delay = min(delay * 2, _RETRY_MOST)
             failure = await self.append(change)
-            if failure is None:
-                self._end_trouble()
+            if failure is None and self._trouble is not None:
+                self._trouble = None
+                logger.warning("events of running calls can be stored again")
             if failure is None or isinstance(failure, Stale | Unstorable):
                 entry.inflight = change
                 self._on_appended(change, failure)
@@ -435,11 +436,6 @@ class Journal(Staging):
             )
         self._trouble = error
         return True
-
-    def _end_trouble(self) -> None:
-        if self._trouble is not None:
-            self._trouble = None
-            logger.warning("events of running calls can be stored again")
 
 
 def _taken_callbacks(entry: Entry) -> tuple[OnDurable, ...]:

@@ -15,12 +15,25 @@ __all__ = ["Authorize"]
 _TEXT = (str, bytes, bytearray)
 
 
+def _find_nothing(name: str) -> Tool | None:
+    return None
+
+
 class Authorize:
     name = "authorize"
 
-    def __init__(self, policy: Policy, *, max_size: int = 1024 * 1024, some_ask: bool = False) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        find: Callable[[str], Tool | None] = _find_nothing,
+        *,
+        max_size: int = 1024 * 1024,
+        some_ask: bool = False,
+    ) -> None:
+        """`find`: a registered tool by its name, for the tags and permissions of a tool whose parts are called."""
         self.policy = policy
         self._open = policy.is_open
+        self._find = find
         self._max_size = max_size
         self.checks_all = some_ask or not policy.is_open
         """False: a call of the program itself need not be checked."""
@@ -60,15 +73,14 @@ class Authorize:
 
     def _refuse_part(self, call: Call, tool: Tool | None) -> None:
         """What denies a tool denies its parts. An approval of its call is one for the parts that this call uses."""
-        whole = call.origin.within
-        if whole is None or tool is None or tool.traits.part_of != whole.name:
+        name = "" if tool is None else tool.traits.part_of
+        if not name:
             return
         entry = call.entry
-        why = self.policy.forbids(
-            self._request(whole, whole.name, None, entry.thread, entry.caller, call.origin.scopes)
-        )
+        request = self._request(self._find(name), name, None, entry.thread, entry.caller, call.origin.scopes)
+        why = self.policy.forbids(request)
         if why is not None:
-            raise _denied(entry.tool, f"it is a part of {whole.name!r}: {why}")
+            raise _denied(entry.tool, f"it is a part of {name!r}: {why}")
 
     def check(
         self, tool: Tool | None, name: str, arguments: Any, *, thread: str, caller: str, scopes: Iterable[str]

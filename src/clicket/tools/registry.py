@@ -146,8 +146,8 @@ class Registry:
                     "Add it to the runtime first: Runtime(tools=[…]), or rt.add(…)."
                 )
 
-    def find(self, name: str, within: Tool | None = None) -> Registered:
-        """The tool that a call names. `within`: the tool whose running call makes the call, which can also call its parts."""
+    def find(self, name: str, within: str = "") -> Registered:
+        """The tool that a call names. `within`: the tool whose running call makes the call, and which can also call its parts."""
         try:
             return self.tools[name]
         except (KeyError, TypeError):
@@ -157,7 +157,7 @@ class Registry:
             inner = self._inner.get(name) if isinstance(name, str) else None
             if inner is not None:
                 parent = inner.tool.traits.part_of
-                if within is not None and parent == within.name:
+                if parent and parent == within:
                     return inner
                 users = f"running calls of {parent!r}" if parent else "clicket's own parts, such as agents,"
                 raise ToolNotFound(f"there is no tool {name!r} for callers: only {users} can call it.") from None

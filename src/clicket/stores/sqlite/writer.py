@@ -384,11 +384,8 @@ class Writer:
             try:
                 self._transaction(self.register_or_renew)
             except apsw.Error:
-                return StoreUnavailable(
-                    f"{failure.message} What was refused now may be found there after a crash: ask for it by its id.",
-                    lasting=failure.lasting,
-                    **failure.details,
-                )
+                text = f"{failure.message} What was refused now may be found there after a crash: ask for it by its id."
+                return StoreUnavailable(text, lasting=failure.lasting, **failure.details)
         return failure
 
     def _transaction(self, job: Callable[[apsw.Connection], T], busy: int = 5_000) -> T:

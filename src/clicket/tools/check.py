@@ -63,25 +63,23 @@ class CompiledSchema:
         self._judge: Judge | None = None
         try:
             self.graph = SchemaGraph(loaded)
-            self._is_valid = jsonschema_rs.Draft202012Validator(
+            self.is_valid = jsonschema_rs.Draft202012Validator(
                 loaded, retriever=_refuse_remote, pattern_options=patterns
             ).is_valid
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             reason = getattr(error, "message", None) or str(error)
             raise UsageError(f"{where} cannot be used: {str(reason).splitlines()[0]}.") from None
-        self._always_fast = (
-            self.graph.is_bounded and self.graph.by_level[-1] <= _FEW_PATHS and not self.graph.backtracks
-        )
+        self.always_fast = self.graph.is_bounded and self.graph.by_level[-1] <= _FEW_PATHS and not self.graph.backtracks
 
     def fits(self, value: Any) -> bool:
         """Raises `TooMuchWork` if that cannot be said within the bounds. A big value has more steps: it is checked in a thread."""
-        if self._always_fast:
-            return self._is_valid(value)
+        if self.always_fast:
+            return self.is_valid(value)
         members, levels = _measured(value)
         rates = self.graph.by_level
         is_counted = levels <= len(rates) or self.graph.is_bounded
         if is_counted and not self.graph.backtracks and members * rates[min(levels, len(rates)) - 1] <= MAX_VISITS:
-            return self._is_valid(value)
+            return self.is_valid(value)
         return self._judged.fits(value, MAX_STEPS if members <= _FEW_MEMBERS else _STEPS_EACH * members)
 
     def problems(self, value: Any) -> list[dict[str, str]]:
@@ -110,7 +108,11 @@ def compile_schema(schema: Mapping[str, Any], where: str, *, mask: str | None = 
     """A check for arguments; raises `UsageError` when the schema itself cannot be used. `mask` replaces values in messages."""
     if not isinstance(schema, Mapping):
         raise UsageError(f"{where}: its input schema must be a JSON object, not {type(schema).__name__}.")
-    return CompiledSchema(closed(schema), f"{where}: its input schema", mask=mask).problems
+    compiled = CompiledSchema(closed(schema), f"{where}: its input schema", mask=mask)
+    if not compiled.always_fast:
+        return compiled.problems
+    is_valid, problems = compiled.is_valid, compiled.problems
+    return lambda arguments: [] if is_valid(arguments) else problems(arguments)  # each call passes here
 
 
 def bound_schema(schema: Mapping[str, Any], where: str) -> None:

@@ -122,8 +122,10 @@ async def respond_as(
     thread: str | None = None,
     reason: str = "",
     seen: str = "",
+    settles: bool = False,
 ) -> bool:
-    return await _decide(runtime, id, thread, approver, approved=True, reason=reason, seen=seen, answer=Answer(output))
+    answer = Answer(output, settles)
+    return await _decide(runtime, id, thread, approver, approved=True, reason=reason, seen=seen, answer=answer)
 
 
 async def _decide(runtime: _Runtime, id: str, thread: str | None, approver: Approver, **decision: Any) -> bool:

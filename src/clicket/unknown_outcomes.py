@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
+from clicket.approval_actions import Approver, approve_as, deny_as, respond_as
 from clicket.call import Origin
 from clicket.call_again import again_request, submit_again
 from clicket.call_history import MAX_SCANNED, bounded, history_query, page_of
@@ -17,11 +18,11 @@ from clicket.dead_letters import requeued_id
 from clicket.engine import CallHandle, Engine
 from clicket.engine.resolutions import refuse_settled
 from clicket.errors import UsageError
-from clicket.model import Page, Record, ToolCall, is_unresolved, read
+from clicket.model import Page, Record, ToolCall, is_unresolved, read, waits_in_doubt
 from clicket.ports import ScanEnd, Store, Stored, scan_end_in
 from clicket.tools import Registry
 
-__all__ = ["UNKNOWN", "UnknownOptions", "check_resolution", "resolve", "unknown"]
+__all__ = ["UNKNOWN", "UnknownOptions", "check_resolution", "resolve", "resolve_as", "unknown"]
 
 UNKNOWN = "outcome_unknown"
 """The error code of a call whose effect may or may not have happened."""
@@ -91,16 +92,42 @@ async def resolve(
     The settlement is an event of the call and `record.resolution`; the outcome on record stays as it is. `rerun`: it did not happen, so
     run it again, as a new call whose `metadata["again_of"]` is the id of the old one and whose id is `resolution["rerun_as"]`.
 
+    A call that waits for a person to decide (`recovery="ask"`) has no outcome yet: the settlement is the decision, under the rules of
+    `approve`. It happened: the call completes with `output`. It did not: the call runs again with `rerun`, and else is denied. The agent's
+    turn that waits for it goes on.
+
     `Conflict`: the outcome is known, or a person settled it already. If the process ended between the settlement and the new call, the
     same request of the same person makes that call. Returns the record.
     """
-    engine = runtime._opened
+    settlement: dict[str, Any] = {"happened": happened, "output": output, "note": note, "rerun": rerun}
+    return await resolve_as(runtime, id, Approver(by or runtime._caller or ""), thread=thread, **settlement)
+
+
+async def resolve_as(
+    runtime: _Runtime,
+    id: str,
+    approver: Approver,
+    *,
+    happened: bool,
+    output: Any = None,
+    note: str = "",
+    thread: str | None = None,
+    rerun: bool = False,
+) -> Record:
+    """`resolve` as a person with several names. The runtime's caller says only whose call it is."""
+    engine, by = runtime._opened, approver.name or runtime._caller or ""
     stored = await engine.stored_calls.find_named(id, thread, runtime._caller)
     record = read(stored.id, stored.events)
+    if waits_in_doubt(record):
+        check_resolution(happened, output, rerun)
+        if await _decide(runtime, record, approver, happened=happened, output=output, note=note, rerun=rerun):
+            return await runtime.get(record.id, thread=record.thread)
+        stored = await engine.stored_calls.find_named(record.id, record.thread, record.caller)
+        record = read(stored.id, stored.events)
     if not (rerun and record.resolution is not None and record.resolution["rerun_as"]):
         refuse_settled(record)
     check_resolution(happened, output, rerun)
-    new, by = _new_call(runtime, record) if rerun else None, by or runtime._caller or ""
+    new = _new_call(runtime, record) if rerun else None
     if new is None or not await _lacks_its_rerun(runtime.store, record, new, by):
         planned = None if new is None else new.id
         record = await engine.resolutions.resolve(
@@ -109,6 +136,19 @@ async def resolve(
     if new is not None:
         await submit_again(runtime, record, new)
     return record
+
+
+async def _decide(
+    runtime: _Runtime, record: Record, approver: Approver, *, happened: bool, output: Any, note: str, rerun: bool
+) -> bool:
+    """Decide the question of a call that waits in doubt. False: it does not wait any more."""
+    place: dict[str, Any] = {"thread": record.thread, "seen": (record.approval or {})["hash"]}
+    if happened:
+        return await respond_as(runtime, record.id, output, approver, reason=note, settles=True, **place)
+    if rerun:
+        return await approve_as(runtime, record.id, approver, reason=note, **place)
+    why = note or "its effect did not happen, and it is not to run again"
+    return await deny_as(runtime, record.id, approver, reason=why, **place)
 
 
 def check_resolution(happened: bool, output: Any, rerun: bool) -> None:

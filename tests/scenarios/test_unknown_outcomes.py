@@ -9,19 +9,21 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.kit.waiting import PATIENCE
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.cli_kit import Place
-from tests.scenarios.kit import make, sqlite_url
+from tests.scenarios.kit import assert_sound, make, sqlite_url
 from tests.scenarios.server_kit import Api, key_for, served
 from tests.scenarios.test_recovery import crash, effects, reopen
 
-from clicket import State, tool
+from clicket import State, ToolContext, tool
+from clicket.agents import ReActAgent
 from clicket.client import Client, SyncClient
 from clicket.dead_letters import requeued_id
-from clicket.errors import Conflict, NotFound, UsageError
+from clicket.errors import Conflict, NotFound, PermissionDenied, UsageError
 from clicket.model import Record
 from clicket.subscription import EventFilter
 from clicket.sync import Runtime as SyncRuntime
+from clicket.testing import ScriptedModel
 from clicket.tools.rest import OutcomeUnknown
 
 lost = {"is": True}
@@ -307,3 +309,93 @@ async def test_one_caller_settles_its_own(sqlite: str) -> None:
         with pytest.raises(NotFound):
             await bob.resolve("a", happened=True)
         assert settled(await ann.resolve("a", happened=True))["by"] == "ann"
+
+
+# A call that waits for a decision, and an agent's turn that waits for the call.
+
+
+async def in_doubt(url: str, **settings: Any) -> tuple[Any, str]:
+    """A turn of an agent whose tool call was under way when its runtime closed; returns the tool, and the id of the call."""
+    begun = asyncio.Event()
+
+    @tool(recovery="ask", timeout=None)
+    async def transfer(amount: int, ctx: ToolContext) -> str:
+        begun.set()
+        if ctx.attempt == 1:
+            await asyncio.sleep(600)
+        return f"sent {amount} at last"
+
+    async with make([transfer], url, close_timeout=0.0, **settings) as rt:
+        await bank(rt).begin("Send 5.", thread="t")
+        await begun.wait()
+    async with make([], url) as rt:
+        (call,) = (await rt.history(tool="transfer")).items
+        assert (str(call.state), call.waiting_for) == ("retrying", "approval")
+    return transfer, call.id
+
+
+def bank(rt: Any) -> ReActAgent:
+    return ReActAgent(rt, ScriptedModel([[("transfer", {"amount": 5})], "done"]), name="bank")
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["here", "elsewhere"])
+@pytest.mark.parametrize(
+    ("settlement", "read"),
+    [
+        ({"happened": True, "output": "sent 5"}, "sent 5"),
+        ({"happened": False, "rerun": True}, "sent 5 at last"),
+        ({"happened": False, "note": "the bank is closed"}, "the bank is closed"),
+    ],
+    ids=["happened", "rerun", "not"],
+)
+async def test_a_settlement_lets_the_turn_go_on_that_waits(
+    sqlite: str, here: bool, settlement: dict[str, Any], read: str
+) -> None:
+    transfer, id = await in_doubt(sqlite)
+    async with make([transfer], sqlite) as rt, make([transfer] if settlement.get("rerun") else [], sqlite) as other:
+        run = asyncio.ensure_future(bank(rt).run("Send 5.", thread="t"))
+        await eventually(lambda: rt.is_held(id, "t", ""))
+        record = await (rt if here else other).resolve(id, **settlement, by="ann")
+        assert record.id == id
+        result = await run
+        (answer,) = [message for message in result.messages if message.role == "tool"]
+        assert read in answer.content
+        assert (result.text, answer.failed) == ("done", "note" in settlement)
+        assert_sound(await rt.get(id))
+        with pytest.raises(Conflict):
+            await other.resolve(id, happened=True)
+
+
+async def test_a_settlement_of_a_call_that_waits_follows_the_rules_of_approvals(sqlite: str) -> None:
+    transfer, id = await in_doubt(sqlite)
+    async with served([transfer], store=sqlite) as it:
+        key = await keys(it)
+
+        async def settle(name: str, **body: Any) -> tuple[int, dict[str, Any]]:
+            response = await it.post(f"/calls/{id}/resolve", json=body, headers=key[name])
+            return response.status_code, response.json()
+
+        assert (await settle("ann", happened=True, output="x"))[0] in (403, 404)
+        assert (await settle("boss", happened=False, output=1))[0] in (400, 422)
+        assert (await settle("boss", happened=False, rerun=True))[1]["code"] == "missing_scope"
+        status, record = await settle("boss", happened=True, output="sent 5", note="on the statement")
+        assert status == 200, record
+        ended = (await it.get(f"/calls/{id}", headers=key["ops"])).json()
+        assert ended["waiting_for"] is None
+
+
+async def test_the_person_that_made_a_call_does_not_settle_it_while_it_waits(sqlite: str) -> None:
+    transfer, _ = await in_doubt(sqlite)
+    async with make([transfer], sqlite, close_timeout=0.0) as rt:
+        ann = rt.acting_for("ann")
+        handle = await ann.submit("transfer", {"amount": 1}, id="own")
+        await eventually(lambda: _is_running(ann))
+    async with make([transfer], sqlite) as rt:
+        with pytest.raises(PermissionDenied):
+            await rt.acting_for("ann").resolve("own", happened=True, output="sent")
+        assert (await rt.acting_for("ann").get("own")).waiting_for == "approval"
+    assert handle.id == "own"
+
+
+async def _is_running(view: Any) -> bool:
+    return str((await view.get("own")).state) == "running"

@@ -50,9 +50,10 @@ __all__ = ["Answer", "Decisions", "examine"]
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a person answers in the tool's place."""
+    """What a person answers in the tool's place. `settles`: the call was started before, and the person says that its effect happened."""
 
     output: Any
+    settles: bool = False
 
 
 class Decisions:
@@ -208,7 +209,7 @@ class Decisions:
 
     def _checked_answer(self, record: Record, answer: Answer) -> Any:
         """The output as it is recorded. `InvalidInput`: it does not fit the tool's output schema; the call goes on waiting."""
-        if record.state is not State.PENDING:
+        if record.state is not State.PENDING and not answer.settles:
             raise Conflict(
                 f"call {record.id!r} was started before, and its effect may have happened: it cannot be answered. Approve it to run it "
                 "again, or deny it."

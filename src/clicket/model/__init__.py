@@ -29,6 +29,7 @@ from clicket.model.record import (
     notes_of,
     read,
     result_of,
+    waits_in_doubt,
 )
 from clicket.model.result import Stage, ToolError, ToolResult
 from clicket.model.unit import dump_unit, events_in, load_call, load_events, rows_of
@@ -57,4 +58,5 @@ __all__ = [
     "read",
     "result_of",
     "rows_of",
+    "waits_in_doubt",
 ]

@@ -25,6 +25,7 @@ __all__ = [
     "notes_of",
     "read",
     "result_of",
+    "waits_in_doubt",
 ]
 
 _LEAST_SEEN = 16
@@ -396,6 +397,11 @@ _APPLY = {
 def is_unresolved(record: Record) -> bool:
     """Did the call end with an unknown outcome that no person has settled?"""
     return record.error is not None and record.error.code == "outcome_unknown" and record.resolution is None
+
+
+def waits_in_doubt(record: Record) -> bool:
+    """Does the call wait for a person because the outcome of its last attempt is unknown (`recovery="ask"`)?"""
+    return record.waiting_for == "approval" and (record.approval or {}).get("purpose") == "recovery"
 
 
 def is_seen(asked: str, seen: str) -> bool:

@@ -325,6 +325,10 @@ class Pipeline:
         call.add_metadata("answered_by", by)
         await self.take_result(call, output, 0.0, came="answered")
         if not call.ending:
+            if (
+                call.entry.state is State.RETRYING
+            ):  # a person knows how the attempt in doubt ended: one commit with the outcome
+                self._journal.advance(call.entry, State.RUNNING)
             self.finish(call, then)
 
     def finish(self, call: Call, then: Then) -> None:

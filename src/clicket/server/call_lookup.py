@@ -12,7 +12,7 @@ import msgspec
 
 from clicket.errors import NotFound, UsageError
 from clicket.kernel import State
-from clicket.model import Page, Record, is_seen, is_unresolved, read
+from clicket.model import Page, Record, is_seen, is_unresolved, read, waits_in_doubt
 from clicket.ports import Handle, Store
 from clicket.runtime import Runtime
 from clicket.server.parameters import Parameter
@@ -158,7 +158,7 @@ class CallLookup:
 
     async def to_resolve(self, request: Request) -> Record:
         """The call that a resolution is about. Needs scope `approve`, which finds calls of all callers whose outcome is unknown, or was
-        before another person settled it. The id must be unique among all calls."""
+        before another person settled it, or that wait for a decision about it. The id must be unique among all calls."""
         id, principal = request.path("id"), request.principal
         request.scope["clicket.call"] = id
         stored = await self._store().load(id, request.query("thread"), request.query("caller"))
@@ -167,6 +167,7 @@ class CallLookup:
             record
             for record in every
             if is_unresolved(record)
+            or waits_in_doubt(record)
             or record.resolution is not None
             or principal.is_admin
             or record.caller == principal.id

@@ -14,6 +14,7 @@ from clicket.server.request import Request, in_trace
 from clicket.server.request_body import BodyReader
 from clicket.server.responses import Response
 from clicket.server.schemas import Listing, Resolution, record_json
+from clicket.unknown_outcomes import resolve_as
 
 __all__ = ["UnknownOutcomeHandlers"]
 
@@ -47,9 +48,9 @@ class UnknownOutcomeHandlers:
         mine = record.caller == principal.id
         view = principal.own if mine else principal.in_name_of(self._runtime, record.caller)
         with in_trace(request.headers):
-            settled = await view.resolve(
-                record.id, happened=given.happened, output=given.output, by=principal.name, note=given.note,
-                thread=record.thread, rerun=given.rerun,
+            settled = await resolve_as(
+                view, record.id, principal.approver,
+                happened=given.happened, output=given.output, note=given.note, thread=record.thread, rerun=given.rerun,
             )  # fmt: skip
         return Response(200, record_json(as_seen_by(request, settled)))
 
@@ -88,7 +89,8 @@ class UnknownOutcomeHandlers:
             Operation(
                 route="POST /calls/{id}/resolve",
                 description="Settle a call whose outcome is unknown: say whether it happened. The outcome on record stays as it is; the "
-                "record's `resolution` is the settlement. The name of the key is recorded with it. `rerun` also needs scope `call`.",
+                "record's `resolution` is the settlement. The name of the key is recorded with it. `rerun` also needs scope `call`. A "
+                "call that waits for a decision about it (`recovery=\"ask\"`) goes on by it, under the rules of approvals.",
                 handler=self.resolve,
                 scopes=("approve",),
                 unscoped=self._refuse_unseen,

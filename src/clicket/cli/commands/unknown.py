@@ -115,4 +115,5 @@ def _report(terminal: Terminal, record: Record) -> None:
         settled = {"id": record.id, "thread": record.thread, "state": str(record.state)}
         terminal.print_json({**settled, "resolution": record.resolution})
         return
-    terminal.say(f"{clean(record.id)}: {resolution_of(record)}")
+    decided = f"decided: the call is {record.state}"  # it waited for a decision, so it has no unknown outcome to settle
+    terminal.say(f"{clean(record.id)}: {resolution_of(record) or decided}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,25 @@ from tests.kit.waiting import eventually
 
 from clicket import Runtime, ToolContext, tool
 from clicket.agents import ReActAgent
+from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
 
-__all__ = ["ASKED", "COST", "LIMIT", "ROOM", "SCENE", "books", "crowd", "finish", "pay", "run_until_killed", "sleeper"]
+__all__ = [
+    "ASKED",
+    "COST",
+    "LIMIT",
+    "ROOM",
+    "SCENE",
+    "agent_at",
+    "books",
+    "crowd",
+    "finish",
+    "pay",
+    "run_until_killed",
+    "sleeper",
+    "storm",
+    "thread_of",
+]
 
 ASKED = 15
 """Tokens of each reply."""
@@ -59,7 +77,7 @@ async def pay(ctx: ToolContext) -> str:
     return "paid"
 
 
-def _agent(rt: Runtime, folder: Path) -> ReActAgent:
+def agent_at(rt: Runtime, folder: Path) -> ReActAgent:
     return ReActAgent(rt, Model(folder), name="a", max_answer_tokens=5)
 
 
@@ -84,13 +102,13 @@ async def _run(place: Place, number: int, after: bool) -> None:
             return done
 
         rt.store.put_documents = counted  # type: ignore[method-assign]
-        await _agent(rt, Path(place.folder)).run("go", thread="t")
+        await agent_at(rt, Path(place.folder)).run("go", thread="t")
 
 
 async def finish(place: Place) -> tuple[int, int, list[tuple[int, int]]]:
     """Bring the turn to its end. Returns the ledger's tokens, those that are assumed, and of each account what is used and reserved."""
     rt = Runtime([pay], settings=place.settings(budgets=SCENE))
-    agent = _agent(rt, Path(place.folder))  # before it opens: it continues the turn
+    agent = agent_at(rt, Path(place.folder))  # before it opens: it continues the turn
     async with rt:
         if await agent.wait("t") is None and not (await agent.look("t")).turns:
             await agent.run("go", thread="t")
@@ -153,3 +171,38 @@ async def books(place: Place) -> tuple[int, list[tuple[int, int]]]:
         book = rt.engine.book
         used = [(account.used()[1], len(account.holds)) async for _, account, _ in book.accounts.listed()]
         return (await rt.spend.report()).total.tokens, used
+
+
+def thread_of(name: str, turn: int) -> str:
+    return f"{name}-{turn}"
+
+
+def storm(given: dict[str, Any]) -> None:
+    """In a child: some turns, one after the other, while the store refuses commits of the ledger and of budgets, or loses the answers to
+    them, at moments that the seed chooses."""
+    asyncio.run(_storm(msgspec.convert(given["place"], Place), given["name"], given["seed"], given["turns"]))
+
+
+async def _storm(place: Place, name: str, seed: str, turns: int) -> None:
+    chance = random.Random(seed)
+    rt = Runtime([pay], settings=place.settings(budgets=SCENE))
+    agent = agent_at(rt, Path(place.folder))  # before it opens: it continues what another process left
+    async with rt:
+        put = rt.store.put_documents
+
+        async def unsure(writes: Any) -> bool:
+            fault = chance.random()
+            if fault < 0.15:
+                raise StoreUnavailable("the server cannot be reached", transient=True)
+            done = await put(writes)
+            if fault < 0.3:
+                raise StoreUnavailable("the answer was lost", transient=True)
+            return done
+
+        rt.store.put_documents = unsure  # type: ignore[method-assign]
+        say_ready()
+        for turn in range(turns):
+            with suppress(ClicketError):  # an outage may end a turn
+                await agent.run("go", thread=thread_of(name, turn))
+            with suppress(ClicketError):
+                await agent.wait(thread_of(name, turn))

@@ -190,10 +190,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "store", _store_url(self.store))
         for name, value in msgspec.structs.asdict(self).items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                zero_is_fine = name in _ZERO_IS_FINE and value == 0
-                if not isfinite(value) or (value <= 0 and not zero_is_fine):
-                    raise UsageError(f"setting {name} must be a number above 0, not {value!r}.")
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if is_number and (not isfinite(value) or value < 0 or (value == 0 and name not in _ZERO_IS_FINE)):
+                raise UsageError(f"setting {name} must be a number above 0, not {value!r}.")
         for name, kind in _CHOICES:
             if getattr(self, name) not in get_args(kind):
                 known = " or ".join(map(repr, get_args(kind)))

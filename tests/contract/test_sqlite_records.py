@@ -290,7 +290,7 @@ async def test_what_killed_processes_counted_is_what_they_wrote(path: Path, make
 
 
 async def test_many_idle_tool_health_go_in_steps(path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clicket.stores.sqlite.store._FORGET_STEP", 7)
+    monkeypatch.setattr("clicket.stores.sqlite.sweeps._FORGET_STEP", 7)
     async with opened(make) as store:
         for n in range(20):
             await store.put_tool_health("", f"t{n}", ToolHealth(tool="tool", updated_at=100.0 + n), 0)

@@ -27,6 +27,7 @@ ID = "agent.id"
 """The number of the turn that has an id, by a hash of the id."""
 REQUESTS = "agent.requests"
 """Which request of another protocol began which turn. The server writes it; it is removed with its thread."""
+_MAX_NAME = 512
 _MAX_THREADS = 2_000
 _MAX_KEPT = 64 * 1024 * 1024
 """Characters of messages of all threads that are cached here; the store has them all."""
@@ -99,6 +100,12 @@ _head = msgspec.json.Decoder(Head)
 _turn = msgspec.json.Decoder(TurnDocument)
 _number = msgspec.json.Decoder(int)
 _encode = msgspec.json.Encoder().encode
+
+
+def inner_thread(agent: str, thread: str) -> str:
+    """The thread of the calls that are turns. The agent's own thread holds only its tool calls."""
+    name = f"agent:{agent}/{thread}"
+    return name if len(name) <= _MAX_NAME else f"agent:{agent}/~{sha256(thread.encode()).hexdigest()}"
 
 
 @lru_cache(maxsize=4_096)  # a turn needs the key of its thread several times

@@ -14,8 +14,7 @@ from urllib.parse import unquote
 import msgspec
 
 from clicket.agents.context_window import SUMMARY
-from clicket.agents.memory import HEAD, REQUESTS, Head, delete_thread, key_of
-from clicket.agents.threads import inner_thread
+from clicket.agents.memory import HEAD, REQUESTS, Head, delete_thread, inner_thread, key_of
 from clicket.model.ids import agent_of, alias_of
 from clicket.ports import Query, Store, Stored
 

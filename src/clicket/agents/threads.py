@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +14,7 @@ from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.background import news_message
 from clicket.agents.identity import begun_in
-from clicket.agents.memory import Head, Memory, TurnDocument
+from clicket.agents.memory import Head, Memory, TurnDocument, inner_thread
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import NO_STEPS, Limits, Repeats, Spent
 from clicket.errors import AgentBusy, AgentChanged, ClicketError, Conflict, NotFound
@@ -42,7 +41,6 @@ __all__ = [
 Entry = dict[str, Any]
 Place = Literal["here", "elsewhere"]
 """Where an interrupted turn goes on: in this process, or in another one."""
-_MAX_NAME = 512
 _LOOK_EVERY = 0.5
 """Seconds between two looks at what an interrupted turn waits for."""
 _WAITS = {
@@ -55,12 +53,6 @@ _WAITS = {
 
 def turn_id(number: int) -> str:
     return f"turn-{number}"
-
-
-def inner_thread(agent: str, thread: str) -> str:
-    """The thread of the calls that are turns. The agent's own thread holds only its tool calls."""
-    name = f"agent:{agent}/{thread}"
-    return name if len(name) <= _MAX_NAME else f"agent:{agent}/~{sha256(thread.encode()).hexdigest()}"
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

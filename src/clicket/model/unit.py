@@ -23,9 +23,11 @@ __all__ = [
     "Unit",
     "attempt_data",
     "dump_unit",
+    "error_code_in",
     "events_in",
     "load_call",
     "load_events",
+    "request_id_in",
     "rows_of",
 ]
 
@@ -157,6 +159,23 @@ _decode_packed = msgspec.json.Decoder(Start | End).decode
 
 def rows_of(events: Iterable[Event]) -> Rows:
     return Rows((event.seq, event.at, event.type, event.state, event.data) for event in events)
+
+
+def request_id_in(unit: Unit | None) -> str | None:
+    """The request that a call is part of, from its first unit."""
+    if unit is None:
+        return None
+    found = (unit.created if isinstance(unit, Start) else unit.rows()[0][4]).get("request_id")
+    return found if isinstance(found, str) and found else None
+
+
+def error_code_in(unit: Unit | None) -> str | None:
+    """The code of the error that ends a call, from the unit that ends it; None: it completed, or does not end."""
+    if unit is None or isinstance(unit, Start | End):
+        return None
+    error = next((row[4].get("error") for row in reversed(unit.rows()) if row[3].is_terminal), None)
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, str) else None
 
 
 def events_in(unit: Unit, call_id: str) -> list[Event]:

@@ -18,7 +18,7 @@ import msgspec
 from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.model.unit import Start, Unit, events_in
+from clicket.model.unit import Unit, events_in
 from clicket.ports.notices import Notices
 from clicket.ports.query import Query
 from clicket.ports.queue import Backlog, Grant
@@ -201,24 +201,6 @@ class Append(msgspec.Struct):
     def events(self) -> list[Event]:
         """Built at each access: for tests and rare reads."""
         return [] if self.unit is None else events_in(self.unit, self.call.id)
-
-    @property
-    def request_id(self) -> str | None:
-        """The request that a creating append is part of."""
-        unit = self.unit
-        if unit is None or self.expect:
-            return None
-        found = (unit.created if isinstance(unit, Start) else unit.rows()[0][4]).get("request_id")
-        return found if isinstance(found, str) and found else None
-
-    @property
-    def code(self) -> str | None:
-        """The code of the error that ends the call with this append."""
-        if self.unit is None or self.ended_at is None or self.state is State.COMPLETED:
-            return None
-        error = next((row[4].get("error") for row in reversed(self.unit.rows()) if row[3].is_terminal), None)
-        code = error.get("code") if isinstance(error, dict) else None
-        return code if isinstance(code, str) else None
 
     @property
     def last(self) -> int:

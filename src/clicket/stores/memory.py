@@ -32,7 +32,6 @@ from clicket.ports import (
     Owner,
     Presence,
     Query,
-    ScanEnd,
     Stale,
     Stored,
     StoredDocument,
@@ -41,11 +40,12 @@ from clicket.ports import (
     picked,
 )
 from clicket.stores.memory_cache import MemoryCache
-from clicket.stores.memory_call import CALL_SIZE, over_bounds
+from clicket.stores.memory_call import CALL_SIZE
 from clicket.stores.memory_call import MemoryCall as _Call
 from clicket.stores.memory_queues import MemoryQueues, backlog_of
 from clicket.stores.memory_records import MemoryRecords
-from clicket.stores.memory_threads import places, thread_counts
+from clicket.stores.memory_retention import over
+from clicket.stores.memory_threads import places, scan_end, thread_counts
 from clicket.stores.news import news_by_call
 
 __all__ = ["MemoryStore"]
@@ -255,20 +255,7 @@ class MemoryStore:
                 found.append(call.stored())
         return found
 
-    async def scan_end(self, query: Query, calls: int) -> ScanEnd | None:
-        self._check_open()
-        if len(self._calls) < calls:
-            return None
-        in_order = self._calls.values() if query.ascending else reversed(self._calls.values())
-        seen = (
-            call
-            for call in in_order
-            if (query.before is None or call.key < query.before) and (query.after is None or call.key > query.after)
-        )
-        last = next(itertools.islice(seen, calls - 1, None), None)
-        return None if last is None else ScanEnd(key=last.key, created_at=last.created_at)
-
-    places, thread_counts = places, thread_counts
+    places, scan_end, thread_counts = places, scan_end, thread_counts
 
     # Ownership: there is one owner.
 
@@ -367,8 +354,7 @@ class MemoryStore:
         if keep.health_since is not None and not dry:
             self._records.forget_health(keep.health_since)
         swept = self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
-        ended = (call for call in map(self._calls.__getitem__, self._ended) if not call.kept)
-        going = list(itertools.islice(over_bounds(ended, keep), None if dry else limit))
+        going = list(itertools.islice(over((self._calls[key] for key in self._ended), keep), None if dry else limit))
         swept.more = not dry and len(going) == limit
         if on_remove is not None and going and not dry:
             keys = set(await on_remove([call.stored() for call in going]) or ())

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-
 import msgspec
 
 from clicket.kernel import State
 from clicket.model import Event, events_in
 from clicket.model.unit import Unit
-from clicket.ports import Keep, Stored
+from clicket.ports import Stored
 
-__all__ = ["CALL_SIZE", "MemoryCall", "over_bounds"]
+__all__ = ["CALL_SIZE", "MemoryCall"]
 
 CALL_SIZE = 2_000
 """Bytes that a call is taken to weigh, artifacts aside: events are objects here, and have no exact size."""
@@ -74,25 +71,3 @@ class MemoryCall(msgspec.Struct, eq=False, gc=False):
         self.claims += 1
         self.owned, self.asked = True, False
         return self.stored()
-
-
-def over_bounds(calls_that_ended: Iterable[MemoryCall], keep: Keep) -> Iterator[MemoryCall]:
-    """The ended calls that break a bound, the oldest end first."""
-    ended = sorted(calls_that_ended, key=lambda call: call.ended_at or 0.0)
-    calls, weight = len(ended), sum(call.weight for call in ended)
-    threads = Counter(call.thread for call in ended)
-    weights: Counter[str] = Counter()
-    for call in ended:
-        weights[call.thread] += call.weight
-    for call in ended:
-        if (
-            (keep.since is not None and call.ended_at is not None and call.ended_at < keep.since)
-            or (keep.calls is not None and calls > keep.calls)
-            or (keep.bytes is not None and weight > keep.bytes)
-            or (keep.thread_calls is not None and threads[call.thread] > keep.thread_calls)
-            or (keep.thread_bytes is not None and weights[call.thread] > keep.thread_bytes)
-        ):
-            calls, weight = calls - 1, weight - call.weight
-            threads[call.thread] -= 1
-            weights[call.thread] -= call.weight
-            yield call

@@ -1,4 +1,4 @@
-"""The threads of the calls in memory; `MemoryStore` has these functions as methods."""
+"""The threads of the calls in memory, and where a search of them ends; `MemoryStore` has these functions as methods."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Protocol
 
-from clicket.ports import CallPlace, ThreadCounts, ThreadName
+from clicket.ports import CallPlace, Query, ScanEnd, ThreadCounts, ThreadName
 from clicket.stores.memory_call import MemoryCall
 
-__all__ = ["places", "thread_counts"]
+__all__ = ["places", "scan_end", "thread_counts"]
 
 
 class _Store(Protocol):
@@ -23,6 +23,20 @@ async def places(store: _Store, before: int | None, limit: int) -> list[CallPlac
     store._check_open()
     below = (call for call in reversed(store._calls.values()) if before is None or call.key < before)
     return [CallPlace(call.key, call.caller, call.thread) for call in islice(below, limit)]
+
+
+async def scan_end(store: _Store, query: Query, calls: int) -> ScanEnd | None:
+    store._check_open()
+    if len(store._calls) < calls:
+        return None
+    in_order = store._calls.values() if query.ascending else reversed(store._calls.values())
+    seen = (
+        call
+        for call in in_order
+        if (query.before is None or call.key < query.before) and (query.after is None or call.key > query.after)
+    )
+    last = next(islice(seen, calls - 1, None), None)
+    return None if last is None else ScanEnd(key=last.key, created_at=last.created_at)
 
 
 async def thread_counts(store: _Store, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:

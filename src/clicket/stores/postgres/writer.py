@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 
 from clicket.errors import ClicketError, StoreUnavailable
+from clicket.model.unit import error_code_in, request_id_in
 from clicket.ports import Append, Duplicate, Stale, Unstorable
 from clicket.stores.announcing import Announcer, Enclosure, Outbox
 from clicket.stores.postgres.connection import Connection, Param, Refused, Row, Statement
@@ -311,8 +312,8 @@ def _row(change: Append, body: bytes) -> _Unit:
         artifacts=[{"name": name, "size": size} for name, size in change.artifacts] or None,
         claim=change.claim,
         queue=change.queue or msgspec.UNSET,
-        request_id=change.request_id or msgspec.UNSET,
-        code=change.code or msgspec.UNSET,
+        request_id=(change.expect == 0 and request_id_in(change.unit)) or msgspec.UNSET,
+        code=(change.ended_at is not None and error_code_in(change.unit)) or msgspec.UNSET,
     )
 
 

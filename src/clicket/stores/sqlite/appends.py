@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from clicket.errors import ClicketError
-from clicket.model.unit import End, Start
+from clicket.model.unit import End, Start, error_code_in, request_id_in
 from clicket.ports import Append, Done, Duplicate, Stale
 from clicket.stores.sqlite import cache
 from clicket.stores.sqlite.schema import EVENT_BITS, KEY_BLOCK, PERIOD
@@ -132,8 +132,8 @@ class Appends:
             row = (call.id, call.thread, call.caller, call.tool, state, last, change.fence, owner)
             times = (change.waiting_for, call.created_at, ended_at)
             # A plain call needs no function here: what its unit holds is known.
-            request_id = unit.created.get("request_id") or None if type(unit) is Start else change.request_id
-            code = None if ended_at is None else change.code
+            request_id = unit.created.get("request_id") or None if type(unit) is Start else request_id_in(unit)
+            code = None if ended_at is None else error_code_in(unit)
             execute(_INSERT_CALL, (*row, call.priority, size, *times, in_row, request_id, code))
             if self._changes() == 0:
                 return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
@@ -152,7 +152,13 @@ class Appends:
                 if ends:
                     execute(
                         _END_CALL,
-                        (*values, in_row, in_row and expect + 1, None if type(unit) is End else change.code, *where),
+                        (
+                            *values,
+                            in_row,
+                            in_row and expect + 1,
+                            None if type(unit) is End else error_code_in(unit),
+                            *where,
+                        ),
                     )
                     # An append after the end of its call ends nothing.
                     ends = self._changes() != 0

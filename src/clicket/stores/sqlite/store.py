@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -53,6 +52,7 @@ from clicket.stores.sqlite.failures import unavailable
 from clicket.stores.sqlite.files import ArtifactFiles, sync
 from clicket.stores.sqlite.rows import at_one_moment, conditions, read_events, select
 from clicket.stores.sqlite.schema import connect, prepare
+from clicket.stores.sqlite.sweeps import Sweeps
 from clicket.stores.sqlite.writer import Writer
 from clicket.stores.turns import last_caller
 
@@ -63,12 +63,6 @@ _BRIEF = 64 * 1024
 """Bytes of a document that is written on the loop."""
 _LOOK_EVERY = 0.025
 """Seconds between two looks whether other processes wrote."""
-_REMOVE_STEP = 20
-"""Calls, which carry their whole results, that are read at once before they are removed."""
-_FORGET_STEP = 500
-_RELEASE_STEP = 200
-_PLAN_FRESH = 60.0
-"""Seconds for which a sweep removes what it has counted."""
 """Rows of health that are removed in one transaction."""
 
 
@@ -83,7 +77,6 @@ class SqliteStore:
         self.notices: Notices = NoNotices()
         self.group_appends = True
         self._busy, self._last_caller = busy, ""
-        self._sweep_plan: retention.SweepPlan | None = None
         self._files = ArtifactFiles(Path(f"{self.path}.artifacts"), sync=durability == "power")
         self._writer: Writer | None = None
         self._reader: apsw.Connection | None = None
@@ -94,6 +87,7 @@ class SqliteStore:
     async def open(self, owner: Owner) -> None:
         self._writing, self._reading = Workers(1, "clicket-sqlite-writer"), Workers(1, "clicket-sqlite-reader")
         self._filing = Workers(1, "clicket-sqlite-files")
+        self._sweeps = Sweeps(self._read, self._write, self._filing, self._files)
         copying = Workers(1, "clicket-sqlite-checkpoint")
         self._threads = [self._writing, self._reading, self._filing, copying]
         connections: tuple[apsw.Connection, ...] = ()
@@ -330,55 +324,10 @@ class SqliteStore:
     # Retention.
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
-        artifacts, size = await self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
-        if dry:
-            swept = await self._read(lambda c: retention.count_over(c, keep))
-        else:
-            plan = self._plan_of(keep)
-            going = await self._read(lambda c: retention.next_over(c, plan, limit))
-            kept = set[int]() if on_remove is None else await self._announce(list(going), on_remove)
-            swept = await self._write(lambda c: retention.sweep(c, going, kept, more=len(going) == limit))
-            swept.more = swept.more or await self._write(retention.give_back)
-        swept.artifacts += artifacts
-        swept.bytes += size
-        if not swept.more and not dry:
-            self._sweep_plan = None
-            named = await self._read(retention.kept_artifacts)
-            swept.artifacts += (await self._filing.run(lambda: self._files.sweep(named)))[0]
-            if keep.health_since is not None:
-                await self._forget_health(keep.health_since)
-        return swept
-
-    def _plan_of(self, keep: Keep) -> retention.SweepPlan:
-        now = time.monotonic()
-        if self._sweep_plan is None or not self._sweep_plan.is_for(keep, now):
-            self._sweep_plan = retention.SweepPlan(keep, now + _PLAN_FRESH)
-        return self._sweep_plan
-
-    async def _announce(self, keys: list[int], on_remove: OnRemove) -> set[int]:
-        kept = set[int]()
-        for at in range(0, len(keys), _REMOVE_STEP):
-            few = keys[at : at + _REMOVE_STEP]
-            clause = f"WHERE key IN ({','.join('?' * len(few))})"
-            calls = await self._read(lambda c, few=few, clause=clause: select(c, clause, few))  # type: ignore[misc]
-            kept.update(await on_remove(calls) or ())
-        return kept
+        return await self._sweeps.sweep(keep, limit, dry=dry, on_remove=on_remove)
 
     async def release(self, caller: str, thread: str) -> None:
-        while await self._write(lambda c: retention.release(c, caller, thread, _RELEASE_STEP)):
-            pass
-
-    async def _end_pins(self, now: float, *, dry: bool) -> tuple[int, int]:
-        """What no call names goes with its pin, counted with its bytes; the rest goes with its last call."""
-        over, loose = await self._read(lambda c: retention.loose_pins(c, now))
-        if over and not dry:  # looking costs no writer anything
-            loose = await self._write(lambda c: retention.end_pins(c, now))
-        return await self._filing.run(lambda: self._files.remove(loose, dry=dry)) if loose else (0, 0)
-
-    async def _forget_health(self, since: float) -> None:
-        places = [("", "", "")]
-        while places := await self._read(lambda c, after=places[-1]: records.idle(c, since, after, _FORGET_STEP)):  # type: ignore[misc]
-            await self._write(lambda c, places=places: records.forget(c, since, places))  # type: ignore[misc]
+        await self._sweeps.release(caller, thread)
 
     # What is kept beside calls.
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import AsyncIterable, Iterable, Mapping
 from math import isfinite
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from clicket.errors import UsageError
 from clicket.tools.costs import cost_note
 from clicket.tools.pending import Pending
 
 __all__ = ["STREAMED", "Sink", "Streamed", "ToolContext"]
+
+_Source = bytes | os.PathLike[str] | IO[bytes] | Iterable[bytes] | AsyncIterable[bytes]
+"""What an artifact is made of."""
 
 
 class Sink(Protocol):
@@ -117,7 +121,7 @@ class ToolContext:
         """Wait until everything emitted so far is in the journal. Async tools that emit much call this now and then."""
         await self._sink.drain()
 
-    async def put_artifact(self, data: Any) -> str:
+    async def put_artifact(self, data: _Source) -> str:
         """Keep a file of this call; returns its name. It stays as long as the call is kept, and the call's caller may read it.
         `data`: bytes, a `pathlib.Path`, an open binary file, or an iterable or async iterable of bytes, which is taken in chunks.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -83,19 +84,41 @@ class Lag:
     worst = 0.0
 
 
+class _Ticks(threading.Thread):
+    """Counts, beside the loop, how often a thread of this process could run: rarely, if the machine is busy with others."""
+
+    def __init__(self, every: float) -> None:
+        super().__init__(name="ticks", daemon=True)
+        self.count = 0
+        self._every, self._over = every, threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(self._every):
+            self.count += 1
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+
+
 @asynccontextmanager
 async def measured_lag(every: float = 0.002) -> AsyncIterator[Lag]:
-    """Tick on the running loop, and record the longest gap beyond the tick, less the time for which a runnable thread
-    of this process had no CPU because other programs used it."""
-    lag = Lag()
+    """Tick on the running loop, and record the longest gap beyond the tick: at most the time for which the loop's own thread
+    computed, or another thread of this process could tick. Both are short when other programs have the processor."""
+    lag, beside = Lag(), _Ticks(every)
 
     async def tick() -> None:
         while True:
-            before, starved = time.perf_counter(), _starved()
+            before, starved, computed, ticks = time.perf_counter(), _starved(), time.thread_time(), beside.count
             await asyncio.sleep(every)
-            waited = sum(now - starved.get(thread, 0) for thread, now in _starved().items()) / 1e9
-            lag.worst = max(lag.worst, time.perf_counter() - before - every - waited)
+            waited = (
+                sum(now - starved.get(id, 0) for id, now in _starved().items() if id != str(beside.native_id)) / 1e9
+            )
+            gap = time.perf_counter() - before - every - waited
+            could = max(time.thread_time() - computed, (beside.count - ticks - 1) * every)
+            lag.worst = max(lag.worst, min(gap, could))
 
+    beside.start()
     task = asyncio.create_task(tick())
     await asyncio.sleep(0)
     try:
@@ -104,6 +127,7 @@ async def measured_lag(every: float = 0.002) -> AsyncIterator[Lag]:
         await asyncio.sleep(every)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        beside.end()
 
 
 async def assert_loop_is_free(work: Callable[[], Awaitable[Any]], *, limit: float = 0.05, tries: int = 10) -> None:

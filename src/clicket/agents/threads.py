@@ -172,15 +172,16 @@ class Threads:
             over.cancel()
 
     async def _waits(self, thread: str) -> str:
-        """What the calls of a thread wait for, in words; empty if they wait for nothing that takes a person."""
+        """What the calls of a thread, and of the agents below it, wait for, in words; empty if they wait for nothing that takes a
+        person."""
         found: list[str] = []
-        for kind, text in _WAITS.items():
-            for id in await self.host.waiting(thread, kind):
-                record = await self.host.record(id, thread)
-                if record is not None and record.tool == RAISE_BUDGET:
-                    found.append(f"a higher budget (call {id})")
-                elif record is not None:
-                    found.append(f"{text.format(tool=record.tool)} (call {id})")
+        outside = [(thread, id) for id in await self.host.waiting(thread, "external")]
+        for place, id in [*await self.host.waits_for_people(thread), *outside]:
+            record = await self.host.record(id, place)
+            if record is not None and record.tool == RAISE_BUDGET:
+                found.append(f"a higher budget (call {id})")
+            elif record is not None and record.waiting_for in _WAITS:
+                found.append(f"{_WAITS[record.waiting_for].format(tool=record.tool)} (call {id})")
         return ", ".join(found)
 
     async def settled(self, thread: str) -> tuple[Head, Record | None]:

@@ -219,7 +219,7 @@ class Connection:
         try:
             async with self._http.stream("GET", path, headers=dict(headers)) as response:
                 if response.status_code >= 400:
-                    raise ProblemResponse(_problem(response.status_code, await response.aread()))
+                    raise ProblemResponse(_problem(self.url, response.status_code, await response.aread()))
                 async for chunk in response.aiter_bytes():
                     yield chunk
         except httpx2.HTTPError as error:

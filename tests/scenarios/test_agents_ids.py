@@ -15,6 +15,7 @@ from clicket.agents import AgentBusy, ReActAgent
 from clicket.agents.memory import ID
 from clicket.errors import ClicketError, Conflict, UsageError
 from clicket.model.chat import ChatRequest
+from clicket.ports import Keep
 from clicket.testing import ScriptedModel
 
 WAYS = ["run", "begin", "stream"]
@@ -149,7 +150,9 @@ async def test_ids_outlive_the_calls_and_go_with_the_thread(sqlite: str) -> None
         agent = ReActAgent(rt, model)
         for number in range(1, 4):
             await agent.run(f"message {number}", thread="t", id=f"id {number}")
-        await rt.sweep(rt.retention(rt.clock.now() + 60))
+        await rt.store.sweep(
+            Keep(since=rt.clock.now() + 60), 1_000
+        )  # the runtime's own sweep keeps them with their thread
         assert not (await rt.history(thread="agent:react/t")).items
         for way in WAYS:
             assert await sent(agent, way, "message 2", id="id 2") == (2, "answer to message 2")

@@ -97,7 +97,7 @@ def team_of(rt: Runtime, place: Place, kind: str) -> Agent:
     folder = Path(place.folder)
     if kind == "plan":
         return PlanExecuteAgent(rt, Scripted(folder, "planner"), executor=Scripted(folder, "executor"))
-    helper = ReActAgent(rt, Scripted(folder, "helper"), name="helper", tools=["look", "pay", "slow"])
+    helper = _helper(rt, place)
     rt.add(helper.as_tool("helper"))
     return ReActAgent(rt, Scripted(folder, "boss"), name="boss")
 
@@ -148,4 +148,4 @@ async def _quiet(rt: Runtime) -> bool:
 
 
 def _helper(rt: Runtime, place: Place) -> Agent:
-    return ReActAgent(rt, Scripted(Path(place.folder), "helper"), name="helper")
+    return ReActAgent(rt, Scripted(Path(place.folder), "helper"), name="helper", tools=["look", "pay", "slow"])

@@ -202,7 +202,6 @@ class Lower:
             degraded={"a thread"},
             give_slot=lambda name: self.log.append(("slot", name)),
             release=self.release,
-            on_cost_final=lambda call: self.log.append(("cost", call)),
             spawn=self.spawn,
         )
         self.external = External(

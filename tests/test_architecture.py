@@ -22,7 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "clicket"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-MAX_LINES = 450  # about 400 is where to stop and split
+MAX_LINES = (
+    600  # about 400 is where to ask whether a file holds two ideas; this limit only notices files that grow and grow
+)
 
 # Modules where sync meets threads. Everything else is single-threaded asyncio.
 THREADS = {

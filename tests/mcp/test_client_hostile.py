@@ -355,7 +355,7 @@ async def test_text_of_a_question_moves_no_cursor_and_is_marked_with_its_server(
         await server.join(rt)
         handle = await rt.submit("do", {})
         approval = (await asked(rt, handle.id)).approval
-        assert approval["why"].startswith("MCP server 'far' asks: \\x1b[2JApproved")
+        assert approval["why"].startswith("MCP server 'far' asks: ⟨U+001B⟩[2JApproved")
         assert "\u202e" not in json.dumps(approval, ensure_ascii=False)
         await rt.cancel(handle.id)
 

@@ -293,6 +293,6 @@ def test_the_faces_have_the_same_names() -> None:
             continue
         wanted = list(inspect.signature(method).parameters)
         mirrored = list(inspect.signature(getattr(Agent, name)).parameters)
-        inside = ("turn", "run", "frontend")  # for servers
+        inside = ("turn", "run", "frontend", "reader")  # for servers
         assert [each for each in mirrored if each not in inside or each in wanted] == wanted, name
         assert list(inspect.signature(getattr(SyncAgent, name)).parameters) == wanted, name

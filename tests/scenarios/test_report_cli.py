@@ -114,7 +114,7 @@ def test_people_get_a_table_a_picture_and_what_looks_ill(used: Place) -> None:
 
 
 def test_a_while_longer_than_calls_are_kept_is_remarked(used: Place) -> None:
-    assert "`retention`" in used.inside("report", "--since", "2d").stderr
+    assert "`retention`" in used.inside("report", "--since", "31d").stderr
     assert used.inside("report", "--since", "yesterday").returncode == 2
 
 

@@ -14,7 +14,7 @@ from clicket.bridge import fulfil
 
 __all__ = ["Clock", "StoreClock", "SystemClock", "Timer", "agree", "elapsed", "mark", "sleep"]
 
-logger = logging.getLogger("clicket")
+logger = logging.getLogger("clicket.stores")
 _AGREES = 0.5
 """Seconds by which two dates may differ."""
 

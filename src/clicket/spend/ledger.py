@@ -225,7 +225,7 @@ class Ledger:
 
 def _merge(entries: dict[str, LedgerEntry], id: str, entry: LedgerEntry) -> bool:
     known = entries.get(id)
-    if known == entry or not entry.replaces(known):
+    if known is not None and (known == entry or not entry.replaces(known)):
         return False
     entries[id] = entry
     return True

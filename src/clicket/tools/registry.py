@@ -175,7 +175,7 @@ class Registry:
         return self.tools.get(name) or self._inner.get(name)
 
     def get(self, name: str) -> Tool | None:
-        found = self.known(name) or self._made(name)
+        found = self.tools.get(name) or self._inner.get(name) or self._made(name)
         return None if found is None else found.tool
 
     def __iter__(self) -> Iterator[Tool]:

@@ -66,7 +66,7 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
     unused: Any = None
     told: list[int] = []
     kept: Any = Kept()
-    chores = Chores(store, *[unused] * 7, kept, keep_costs=kept.keep, lose=unused, spawn=unused)
+    chores = Chores(store, StepClock(), *[unused] * 6, kept, keep_costs=kept.keep, lose=unused, spawn=unused)
     total = await chores.sweep(Keep(), lambda so_far: told.append(so_far.calls))
     assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
     assert told == [200, 400, 403]

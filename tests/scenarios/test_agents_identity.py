@@ -240,16 +240,16 @@ async def test_a_changed_agent_may_refuse_to_continue(sqlite: str, way: str) -> 
 
     async with runtime() as rt:
         agent = ReActAgent(rt, Says(answer))
-        await agent.begin("go", thread="t")
+        await agent.begin("go", thread="t", id="one")
         (waiting,) = await eventually(lambda: _waiting(agent))
     rt = runtime()
     agent = ReActAgent(rt, Says(answer), tools=["echo"], on_change="refuse")
     async with rt:
         if way == "run":
             with pytest.raises(AgentChanged, match="tools"):
-                await agent.run("go", thread="t")
+                await agent.run("go", thread="t", id="one")  # it may have ended before
         elif way == "stream":
-            last = [event async for event in agent.stream("go", thread="t")][-1]
+            last = [event async for event in agent.stream("go", thread="t", id="one")][-1]
             assert (last.type, "has changed" in last.data["message"]) == ("error", True)
         else:
             with pytest.raises(AgentChanged):

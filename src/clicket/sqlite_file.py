@@ -86,8 +86,10 @@ def prepare(
         _refuse_foreign(connection, application_id, len(migrations))
         if path != MEMORY:
             connection.execute(f"PRAGMA page_size={page_size}")  # a file that has pages keeps their size
-            if gives_back:
-                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # a file that has pages stays as it is
+            if (
+                gives_back and connection.pragma("page_count") == 0
+            ):  # in a file that has pages, this would write its header each time
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             if _write_ahead(connection) != "wal":
                 raise Unusable("no_log", "this file system cannot hold a write-ahead log")
         if connection.pragma("user_version") < len(migrations):

@@ -152,8 +152,9 @@ def linked(place: Place, killer: _Killer | None = None) -> Runtime:
 
 async def press(rt: Runtime, token: str, decision: str) -> int:
     """Press a button of the approver page; the status of the answer."""
-    app: Any = create_app(rt, mcp=False)
-    async with AsyncClient(transport=ASGITransport(app=app), base_url="http://127.0.0.1") as client:
+    app = create_app(rt, mcp=False)
+    transport = ASGITransport(app=app)  # type: ignore[arg-type]
+    async with app.lifespan(), AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         return (await client.post(f"/approvals/{token}", data={"decision": decision})).status_code
 
 

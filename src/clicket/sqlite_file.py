@@ -86,9 +86,8 @@ def prepare(
         _refuse_foreign(connection, application_id, len(migrations))
         if path != MEMORY:
             connection.execute(f"PRAGMA page_size={page_size}")  # a file that has pages keeps their size
-            if (
-                gives_back and connection.pragma("page_count") == 0
-            ):  # in a file that has pages, this would write its header each time
+            # The header of a file that has pages would be written each time.
+            if gives_back and connection.pragma("page_count") == 0:
                 connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             if _write_ahead(connection) != "wal":
                 raise Unusable("no_log", "this file system cannot hold a write-ahead log")

@@ -75,6 +75,10 @@ def record(given: dict[str, Any]) -> Record:
     return msgspec.convert(given, Record)
 
 
+async def saved(program: Child) -> bool:
+    return await program.ask("unsaved") == 0
+
+
 def assert_intact(path: Path) -> None:
     connection = apsw.Connection(str(path))
     assert connection.pragma("integrity_check") == "ok"
@@ -108,6 +112,8 @@ async def test_a_failing_disk_refuses_new_calls_and_loses_nothing(
         assert await program.ask("state", id="under way") == "running"  # no state is visible before it is stored
 
         control.mend()
+        if fault == "full":  # until a retry has stored the outcome, callers are told so and do not wait
+            await eventually(lambda: saved(program))
         assert (await program.ask("result", id="under way"))["output"] == "x" * 10
         again = await program.ask("call", tool="echo", arguments={"text": "yes"}, id="refused")
         assert again["output"] == "yes"  # the id is still free

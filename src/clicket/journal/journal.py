@@ -401,16 +401,18 @@ class Journal(Staging):
 
     async def _persevere(self, entry: Entry, change: Append, error: ClicketError) -> None:
         """The store refused a unit of a call that exists. Retry: the outcome must not be lost while this process lives."""
+        if not self.unsaved:
+            self._trouble = None  # of calls that this process has no more
         self.unsaved.add(entry)
         delay, since, reported = _RETRY_FIRST, self.clock.monotonic(), False
         while not self.closed:
             lasting = self._note_trouble(error)
-            if not reported and (lasting or self.clock.monotonic() - since >= self.patience):
+            if lasting or (not reported and self.clock.monotonic() - since >= self.patience):
                 if not lasting:
                     logger.error(
                         "call %s: its events could not be stored for %.0f s: %s", entry.id, self.patience, error
                     )
-                reported = True
+                    reported = True
                 if self._on_unsaved is not None:
                     self._on_unsaved(entry, error)
             await sleep(self.clock, delay)

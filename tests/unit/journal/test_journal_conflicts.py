@@ -205,6 +205,52 @@ async def test_a_waiter_gets_an_error_after_a_while_and_the_events_are_kept(desk
     assert (desk.answers, len(warned), desk.journal.unsaved) == ([None], 1, set())
 
 
+async def test_waiters_are_told_again_when_the_disk_is_full_again(desk: Desk) -> None:
+    """What there was room for in between was of another call: a waiter that came then learns it with the next try."""
+    full = StoreUnavailable("the disk is full", lasting=True)
+    warned: list[Entry] = []
+    desk.on_unsaved = lambda call, error: warned.append(call)
+    call = desk.exist()
+    other = desk.call = live("b")
+    desk.exist()
+    for each in (call, other):
+        desk.journal.record(each, "note", {"text": ""})
+        desk.journal.commit(each, desk.then)
+        desk.store.refuse_one(full)
+        await desk.clock.settle()
+    assert warned == [call, other]
+    await desk.clock.run(0.05)
+    desk.store.held.sort(key=lambda held: held[0].call is call)
+    desk.store.let_one_through()
+    await desk.clock.settle()
+    assert (desk.journal.trouble, desk.journal.unsaved) == (None, {call})
+    desk.store.refuse_one(full)
+    await desk.clock.settle()
+    assert (desk.journal.trouble, warned) == (full, [call, other, call])
+
+
+async def test_a_full_disk_is_not_remembered_after_the_calls_that_it_stopped_are_gone(desk: Desk) -> None:
+    call = desk.exist()
+    desk.note()
+    desk.journal.commit(call, desk.then)
+    desk.store.refuse_one(StoreUnavailable("the disk is full", lasting=True))
+    await desk.clock.settle()
+    assert desk.journal.is_stuck(call)
+    desk.store.steal(call)
+    desk.store.holding = False
+    await desk.clock.run(1)
+    assert (call.fenced, desk.journal.unsaved) == (True, set())
+    desk.store.holding = True
+    other = desk.call = live("b")
+    desk.exist()
+    desk.note()
+    desk.journal.commit(other, desk.then)
+    desk.store.refuse_one(StoreUnavailable("the database is locked", transient=True))
+    await desk.clock.settle()
+    assert desk.journal.unsaved == {other}
+    assert (desk.journal.trouble, desk.journal.is_stuck(other)) == (None, False)
+
+
 async def test_what_is_staged_meanwhile_follows_in_order(desk: Desk) -> None:
     call = desk.exist()
     desk.store.failing = 2

@@ -279,7 +279,8 @@ def refuse_forked(process: int) -> None:
     if os.getpid() != process:
         raise UsageError(
             f"the runtime was opened in process {process}, and this process was forked from it: the event loop and the threads of the "
-            "runtime are not here. Open a runtime after the fork, or start the process with multiprocessing.get_context('spawn')."
+            "runtime are not here. Close the runtime before the fork and open one in each process after it, or start the process with "
+            "multiprocessing.get_context('spawn')."
         )
 
 

@@ -233,7 +233,7 @@ class Threads:
         ending = next((entry for entry in on_record if entry.get("e") == "ended"), None)
         if ending is None:
             cancelled = record.state is State.CANCELLED
-            error = "" if cancelled else str(record.error or "it ended without a result")
+            error = "" if cancelled else _reason(record)
             ending = ending_of(on_record, self._limits, record.updated_at, error)
         message, turn_name = self._message(record, thread, number), self._id(record, thread, number)
         document = document_of(number, message, on_record, ending, turn_name)
@@ -280,6 +280,16 @@ def _other_message(wanted: Wanted, thread: str) -> str:
     if wanted.id:
         return f"the id {wanted.id!r:.100} was used for another message in thread {thread!r}. Use a new id for each message."
     return f"turn {wanted.turn} of thread {thread!r} has another message. Read the thread again, then send yours as its next turn."
+
+
+def _reason(record: Record) -> str:
+    """Why a turn failed whose agent did not say it."""
+    if record.error is not None and record.error.code == "outcome_unknown":
+        return (
+            "its process died too often before it completed a step, so it is not tried again. See the logs of these processes; then "
+            "send the message again, under another id if it had one"
+        )
+    return str(record.error or "it ended without a result")
 
 
 def ending_of(on_record: Sequence[Entry], limits: Limits, at: float, error: str, code: str = "") -> Entry:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from clicket.agents import entries
 from clicket.agents.threads import Threads
 from clicket.agents.turn_limits import Limits
+from clicket.errors import ClicketError
 from clicket.kernel import AgentState, State
+from clicket.model import ToolError
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 
 
@@ -16,6 +20,9 @@ class Host:
     """A store with the call of one turn, which was abandoned when it was cancelled."""
 
     caller = ""
+
+    state = State.CANCELLED
+    error: ToolError | None = None
 
     def __init__(self, on_record: list[dict[str, Any]]) -> None:
         self._on_record = on_record
@@ -28,7 +35,7 @@ class Host:
 
     async def record(self, id: str, thread: str) -> Any:
         return SimpleNamespace(
-            state=State.CANCELLED, error=None, events=[], updated_at=2.0, arguments={"message": "go"}
+            state=self.state, error=self.error, events=[], updated_at=2.0, arguments={"message": "go"}
         )
 
     def entries(self, events: Any, id: str, thread: str) -> list[dict[str, Any]]:
@@ -70,6 +77,17 @@ async def test_only_calls_that_the_limits_allowed_are_counted() -> None:
     asked = reply(1, *uses('{"a":1}', '{"a":2}', '{"a":3}', '{"a":4}', '{"a":5}'))
     result = await ended([asked], max_calls=3)
     assert (result.calls, result.steps, result.stopped, result.state) == (3, 1, "cancelled", AgentState.IDLE)
+
+
+async def test_a_turn_that_killed_its_processes_says_how_to_go_on() -> None:
+    host: Any = Host([])
+    host.state, host.error = (
+        State.FAILED,
+        ToolError(code="outcome_unknown", message="its worker died 10 times.", type="OutcomeUnknown"),
+    )
+    memory: Any = Memory()
+    with pytest.raises(ClicketError, match="send the message again, under another id if it had one"):
+        await Threads(host, memory, "agent:react", Limits()).ended("t", 1)
 
 
 async def test_repeats_are_counted_for_each_fork() -> None:

@@ -94,6 +94,10 @@ class Host:
         engine = self._runtime._engine
         return engine is None or engine.admission.closing
 
+    @property
+    def is_stuck(self) -> bool:
+        return self._engine.journal.trouble is not None
+
     def acting_for(self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()) -> Host:
         """A host for another caller. It uses the runtime that is open now, also while that one closes."""
         return Host(self._runtime.acting_for(caller, scopes, requesters), self._offers)

@@ -220,3 +220,17 @@ async def test_the_readme_script_starts_again_after_a_crash_in_its_second_turn(s
         assert (await agent.run(FIRST, thread="t")).turn == 3
         assert [event async for event in agent.stream(SECOND, thread="t")][-1].turn == 4
         assert [text for _, text in await turns(agent)] == [f"answer to {FIRST}", "two", "three", "four"]
+
+
+async def test_calls_that_the_interrupted_turn_does_not_wait_for_do_not_matter(sqlite: str) -> None:
+    """A call of the same thread waits for a person: another message still lets the turn end first."""
+
+    @tool
+    async def pay(cents: int) -> str:
+        return f"paid {cents}"
+
+    await interrupted(sqlite)
+    async with make([pay], sqlite, policy=Policy(ask=["pay"])) as rt:
+        await rt.submit("pay", {"cents": 5}, thread="t")
+        agent = ReActAgent(rt, Says(answering))
+        assert await sent(agent, "run", OTHER) == (3, f"answer to {OTHER}")

@@ -253,3 +253,25 @@ async def test_the_readme_script_with_ids(sqlite: str) -> None:
             assert await sent(agent, "run", "first", id="first") == (1, "answer to first")
             assert await sent(agent, "stream", "second", id="second") == (2, "answer to second")
             assert (await agent.look("t")).turns == 2
+
+
+@pytest.mark.parametrize("named", [{"id": "one"}, {"turn": 1}], ids=["id", "turn"])
+async def test_a_message_that_holds_a_secret_is_the_same_message_without_a_key_to_seal_it(
+    sqlite: str, named: dict[str, Any]
+) -> None:
+    message, gate = "use sk-proj-" + "A1b2C3d4E5f6G7h8" * 3, Gate()
+
+    async def slowly(request: ChatRequest) -> str:
+        await gate()
+        return "done"
+
+    async with make([echo], sqlite) as rt:
+        agent = ReActAgent(rt, Says(slowly))
+        assert await agent.begin(message, thread="t", **named) == 1
+        await gate.reached.wait()
+        assert await agent.begin(message, thread="t", **named) == 1
+        gate.open()
+        assert (await agent.run(message, thread="t", **named)).turn == 1
+        assert (await agent.run(message, thread="t", **named)).turn == 1
+        with pytest.raises(Conflict):
+            await agent.run("another", thread="t", **named)

@@ -305,3 +305,79 @@ async def twelve_turns(monkeypatch: pytest.MonkeyPatch, port: int, url: Callable
             for name in ("pay 1", "fail 2", "pay 10", "pay 3"):
                 assert scene.ran.count(name) == 12
     assert count
+
+
+async def test_a_turn_that_went_through_an_outage_keeps_its_id(sqlite: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    paid: list[int] = []
+
+    @tool
+    async def pay(cents: int) -> str:
+        paid.append(cents)
+        return "paid"
+
+    async with make([pay], sqlite) as rt:
+        offers, asked = type(rt.host).offers, 0
+
+        async def failing_once(host: Any, thread: str) -> Any:
+            nonlocal asked
+            asked += 1
+            if asked == 2:  # between the two steps
+                raise StoreUnavailable("no answer", transient=True)
+            return await offers(host, thread)
+
+        monkeypatch.setattr(type(rt.host), "offers", failing_once)
+        agent = ReActAgent(rt, Says(lambda request: "done" if paid else asks(("pay", '{"cents": 5}'))))
+        for _ in range(2):
+            result = await agent.run("go", thread="t", id="one")
+            assert (result.turn, result.text, paid) == (1, "done", [5])
+
+
+@pytest.mark.parametrize("by_agent", [False, True], ids=["tool", "sub-agent"])
+async def test_a_full_disk_fails_no_call_that_an_agent_waits_for(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch, by_agent: bool
+) -> None:
+    """Waiters are told of a full disk at once, and it answers reads: the turn waits until there is room."""
+    is_full, probes, opened = False, 0, clicket.compose.open_store
+    gate = Gate()
+
+    @tool
+    async def pay(cents: int) -> str:
+        await gate()
+        return "paid"
+
+    def filling(given: Any) -> Any:
+        store: Any = opened(given)
+        append, document = store.append, store.document
+
+        def appended(change: Any, done: Any) -> None:
+            if is_full:
+                full = StoreUnavailable("the disk is full", lasting=True)
+                asyncio.get_running_loop().call_soon(done, change, full)
+            else:
+                append(change, done)
+
+        async def read(kind: str, key: str) -> Any:
+            nonlocal probes
+            probes += kind == "outage"
+            return await document(kind, key)
+
+        store.append, store.document = appended, read
+        return store
+
+    def answer(name: str) -> Callable[[ChatRequest], ChatReply | str]:
+        called = asks((name, '{"cents": 5}' if name == "pay" else '{"task": "pay"}'))
+        return lambda request: called if len(request.messages) == 1 else f"read {request.messages[-1].content}"
+
+    monkeypatch.setattr(clicket.compose, "open_store", filling)
+    async with make([pay], sqlite) as rt:
+        agent = ReActAgent(rt, Says(answer("pay")), name="inner")
+        if by_agent:
+            rt.add(agent.as_tool("ask_inner", "Pays."))
+            agent = ReActAgent(rt, Says(answer("ask_inner")), name="outer")
+        turn = asyncio.create_task(agent.run("go", thread="t"))
+        await gate.reached.wait()
+        is_full = True
+        gate.open()
+        await eventually(lambda: turn.done() or probes > 6)
+        is_full = False
+        assert (await turn).text == ("read read paid" if by_agent else "read paid")

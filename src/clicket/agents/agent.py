@@ -218,7 +218,7 @@ class Agent:
             if known is not None:
                 return known
             is_first = run not in self._tool.starting  # else the same request came twice at once
-            self._tool.starting.setdefault(run, self._lifecycle)
+            self._tool.expect(run, self._lifecycle)
             try:
                 arguments = _arguments(wanted, thread, number, run)
                 if frontend:

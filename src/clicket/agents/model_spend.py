@@ -24,17 +24,17 @@ _RAISE = "raise_budget"
 async def reserve(turn: Turn, model: ChatModel, request: ChatRequest, *, ask: bool = True) -> Reserved | None:
     """Reserve what the request may cost; None: no budget counts it. While requests under way have reserved what is left, the turn waits
     for them. A budget that asks makes it wait for a person, as an approval does. Raises `TurnStopped` if the request does not fit."""
-    spending, tries, waited = turn.spending, 0, False
+    spending, tries = turn.spending, 0
     while True:
         found = await spending.reserve(turn.spender, turn.steps + 1, model, request)
         if isinstance(found, BudgetBusy):
             turn.wait_for("budget", f"Step {turn.steps + 1}: {found.text}.")
-            waited = True
             await spending.settled(found)
             turn.leave_if_closing()
             continue
-        if waited:
-            turn.wait_for(None, f"Step {turn.steps + 1}: waits for no budget any more.")
+        turn.wait_for(
+            None, f"Step {turn.steps + 1}: waits for no budget any more."
+        )  # writes nothing if it waited for none
         if not isinstance(found, Refusal):
             return found
         if not found.ask or not ask:

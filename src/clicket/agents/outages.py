@@ -65,4 +65,4 @@ class Outages:
             await self._host.records.document(_PROBE, _PROBE)
         except StoreUnavailable:
             return False
-        return True
+        return not self._host.is_stuck  # reads are answered on a full disk, too

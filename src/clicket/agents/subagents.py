@@ -12,6 +12,7 @@ from clicket.agents.task_threads import agents_above, thread_of_task
 from clicket.agents.turn_limits import Limits
 from clicket.errors import ProgramFailed, StoreUnavailable
 from clicket.execution import TurnLog, turn_log_of
+from clicket.kernel import AgentState
 from clicket.model.names import AGENT_TAG
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
@@ -96,6 +97,8 @@ class AgentTool(ToolDefaults):
                 await agent.stop(thread, "the call of the agent was cancelled")
             raise
         view = await agent.look(thread)
+        if view.state is AgentState.RUNNING:  # the store failed while the turn was followed: it goes on
+            raise StoreUnavailable(f"the turn of the agent {agent.name!r} could not be followed to its end")
         if view.error:
             raise ProgramFailed(f"the agent {agent.name!r} failed: {view.error}")
         return view.text if view.stopped == "finished" else f"[{view.stopped}] {view.text}"

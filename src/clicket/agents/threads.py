@@ -21,6 +21,7 @@ from clicket.errors import AgentBusy, AgentChanged, ClicketError, Conflict, NotF
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
 from clicket.model.chat import ChatMessage, Usage
+from clicket.model.ids import is_of_turn
 from clicket.ports import AgentHost, sleep
 from clicket.spend import RAISE_BUDGET
 from clicket.vault import MASK
@@ -155,7 +156,7 @@ class Threads:
         over = asyncio.ensure_future(self.host.outcome(turn_id(number), self.inner(thread)))
         try:
             while not over.done():
-                waits = await self._waits(thread)
+                waits = await self._waits(thread, number)
                 if waits:
                     raise AgentBusy(
                         f"turn {number} of thread {thread!r} was interrupted by a crash, and waits for {waits}. Decide on it, or end the "
@@ -171,13 +172,17 @@ class Threads:
         finally:
             over.cancel()
 
-    async def _waits(self, thread: str) -> str:
-        """What the calls of a thread, and of the agents below it, wait for, in words; empty if they wait for nothing that takes a
-        person."""
+    async def _waits(self, thread: str, number: int) -> str:
+        """What a turn waits for, itself or in the agents that it called, in words; empty if it waits for nothing that takes a person."""
+        mark = f"{self.tool.removeprefix('agent:')}.{number}"
         found: list[str] = []
         outside = [(thread, id) for id in await self.host.waiting(thread, "external")]
         for place, id in [*await self.host.waits_for_people(thread), *outside]:
+            if place == thread and not is_of_turn(id, mark):  # of another turn, or of no agent
+                continue
             record = await self.host.record(id, place)
+            if record is not None and self.host.is_background(record.tool):
+                continue
             if record is not None and record.tool == RAISE_BUDGET:
                 found.append(f"a higher budget (call {id})")
             elif record is not None and record.waiting_for in _WAITS:
@@ -243,7 +248,7 @@ class Threads:
         """Has the turn the message, and was it made by the request?"""
         arguments = record.arguments if isinstance(record.arguments, dict) else {}
         same_run = not wanted.run or arguments.get("run") == wanted.run
-        return same_run and wanted.message in (None, self._message(record, thread, number))
+        return same_run and (wanted.message is None or _fits(self._message(record, thread, number), wanted.message))
 
     def _message(self, record: Record, thread: str, number: int) -> str:
         return str(self._begun(record, thread, number).get("message", ""))

@@ -220,6 +220,7 @@ class Turn:
             self, self.host, self._log.read_again(), self.feed,
             thread=self.thread, number=self.number, mark=self.mark, message=self.message, history=self.messages[: self.begins],
             limits=self.limits, tag=self.tag, frontend=tuple(self.frontend.values()), tools=self.tools, system=self.system,
+            id=self.id,
         )  # fmt: skip
 
     # Replies of the model.

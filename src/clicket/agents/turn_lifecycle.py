@@ -132,7 +132,11 @@ class TurnLifecycle:
         self, turn: Turn, log: TurnLog, message: str, what: dict[str, Any]
     ) -> tuple[AgentResult, BaseException | None]:
         """End the turn as an error. Its tool calls that have not ended are cancelled."""
-        await turn.cancel_open_calls("the agent has changed")
+        cancel = partial(turn.cancel_open_calls, "the agent has changed")
+        try:
+            await cancel()
+        except StoreUnavailable as error:
+            await turn.outages().through(cancel, error)
         refused = AgentChanged(
             f"the agent {self.identity.name!r} has changed since turn {turn.number} of thread {turn.thread!r} began ({', '.join(what)}), "
             "and on_change='refuse' does not let it continue the turn. Send the message again."

@@ -28,6 +28,7 @@ __all__ = ["InUse", "TurnTool"]
 
 _TAG = 8
 """Characters of a run's id in the ids of its tool calls."""
+_MAX_STARTING = 10_000
 _TEXT = {"type": "string"}
 _SCHEMA = {
     "type": "object",
@@ -103,6 +104,12 @@ class TurnTool(ToolDefaults):
         in_use = InUse()
         standing.in_use.add(in_use)
         return in_use
+
+    def expect(self, run: str, lifecycle: TurnLifecycle) -> None:
+        """A turn begins with this agent. One that is stopped before its body runs leaves its entry: the oldest are dropped."""
+        if len(self.starting) >= _MAX_STARTING:
+            del self.starting[next(iter(self.starting))]
+        self.starting.setdefault(run, lifecycle)
 
     def tools_of(self, caller: str, thread: str) -> frozenset[str] | None:
         """Names of the tools that a thread's running turn may use; None: all that the hub offers."""

@@ -44,6 +44,11 @@ class AgentHost(Protocol):
         """The runtime takes no more calls."""
         ...
 
+    @property
+    def is_stuck(self) -> bool:
+        """Events of running calls cannot be stored until a person has made room."""
+        ...
+
     def acting_for(
         self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()
     ) -> AgentHost: ...

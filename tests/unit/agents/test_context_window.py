@@ -82,6 +82,7 @@ def turn(host: Host) -> Any:
         spent=spent,
         lost=False,
         record_summary=record_summary,
+        wait_for=lambda what, text: None,
         refers=False,
         messages=[None],
         begins=0,

@@ -222,9 +222,11 @@ EXTRAS = {
 def test_examples_are_numbered_without_holes_and_name_their_extra() -> None:
     import ast
 
+    from tests.kit.imports import parsed
+
     assert [int(path.name[:2]) for path in EXAMPLES] == list(range(1, len(EXAMPLES) + 1))
     for path in EXAMPLES:
-        tree = ast.parse(path.read_text("utf-8"))
+        tree = parsed(path.read_text("utf-8"))
         imported = {each.module or "" for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)}
         imported |= {name.name for each in ast.walk(tree) if isinstance(each, ast.Import) for name in each.names}
         for module, extra in EXTRAS.items():

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.kit.imports import parsed
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -188,7 +189,7 @@ DEFECTS = {**LIFECYCLE, **STREAMING, **PERSISTENCE, **PIPELINE, **EXECUTOR}
 
 @cache
 def named_in(file: str) -> frozenset[str]:
-    tree = ast.parse((TESTS / file).read_text())
+    tree = parsed((TESTS / file).read_text())
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds) and node.name.startswith("test_"))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.kit.imports import parsed
 from tests.scenarios.kit import make
 
 import clicket
@@ -48,7 +49,7 @@ def value_classes() -> Iterator[tuple[str, list[str], bool]]:
         text = file.read_text()
         if not MAYBE.search(text):  # most files: to parse them all takes seconds
             continue
-        for found in ast.parse(text).body:
+        for found in parsed(text).body:
             if not isinstance(found, ast.ClassDef):
                 continue
             kind = " ".join(ast.unparse(each) for each in (*found.bases, *found.decorator_list))

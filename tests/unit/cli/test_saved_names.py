@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.kit.imports import parsed
 
 import clicket
 from clicket.cli.saved_names import name_objection
@@ -16,7 +17,7 @@ def imported_by_us() -> set[str]:
     """Every package that a file of clicket imports."""
     names: set[str] = set()
     for file in Path(clicket.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed(file.read_text())):
             if isinstance(node, ast.Import):
                 names |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:

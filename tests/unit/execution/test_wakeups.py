@@ -91,6 +91,7 @@ async def test_what_is_woken_meanwhile_waits_for_the_next_turn() -> None:
 def test_a_task_that_ends_the_loop_keeps_no_other_from_going_on() -> None:
     """KeyboardInterrupt leaves a task and the loop; `asyncio.run` then goes on with what is left."""
     went: list[int] = []
+    tasks: list[asyncio.Future[None]] = []
 
     async def main() -> None:
         wakeups, waits = Wakeups(), futures(3)
@@ -101,7 +102,7 @@ def test_a_task_that_ends_the_loop_keeps_no_other_from_going_on() -> None:
             if number == 0:
                 raise KeyboardInterrupt
 
-        tasks = [asyncio.ensure_future(wait(number)) for number in range(3)]
+        tasks.extend(asyncio.ensure_future(wait(number)) for number in range(3))
         await asyncio.sleep(0)
         for each in waits:
             wakeups.fulfil(each)
@@ -116,6 +117,7 @@ def test_a_task_that_ends_the_loop_keeps_no_other_from_going_on() -> None:
     finally:
         loop.close()
     assert went == [0, 1, 2]
+    assert isinstance(tasks[0].exception(), KeyboardInterrupt)
 
 
 async def test_gates_open_in_the_same_turn_of_the_loop() -> None:

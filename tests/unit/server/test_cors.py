@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mcp.server.streamable_http import LAST_EVENT_ID_HEADER, MCP_SESSION_ID_HEADER
 from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_NAME_HEADER, MCP_PROTOCOL_VERSION_HEADER
+from tests.kit.imports import parsed
 
 import clicket
 from clicket.server.cors import REQUEST_HEADERS, preflight_headers
@@ -21,7 +22,7 @@ def read_headers() -> Iterator[str]:
     root = Path(clicket.__file__).parent
     for folder, method in (("server", "header"), ("mcp", "get")):
         for file in (root / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text())):
+            for node in ast.walk(parsed(file.read_text())):
                 if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
                     continue
                 owner, first = node.func.value, node.args[0]

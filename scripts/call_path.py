@@ -107,7 +107,7 @@ class _NoTimer:
 @asynccontextmanager
 async def _opened(store: str, *, tick: float = 0.0, **options: Any) -> AsyncIterator[Runtime]:
     """A runtime that decides about time as in every other run. SQLite has a clock of its own, to notice slow disks: it stands still."""
-    with patch("clicket.stores.sqlite.writer.host_clock", lambda: 0.0):
+    with patch("clicket.system.uptime", lambda: 0.0):
         async with with_clock(Runtime(tools=[noop], store=store, **options), _CountedClock(tick)) as runtime:
             yield runtime
 

@@ -28,6 +28,7 @@ MAX_LINES = (
 
 # Modules where sync meets threads. Everything else is single-threaded asyncio.
 THREADS = {
+    "system.py": "the threads themselves",
     "bridge.py": "the one crossing between sync and async",
     "execution/thread_sink.py": "a tool in a worker thread waits there when the loop lags behind",
     "execution/processes": "the child's lifeline, and the writer of its frames",
@@ -38,6 +39,28 @@ THREADS = {
 }
 THREAD_MODULES = {"threading", "_thread", "concurrent"}
 THREAD_CALLS = {"run_coroutine_threadsafe", "to_thread", "run_in_executor"}
+
+SYSTEM = "from clicket import system"
+# Modules that ask the operating system for time or randomness themselves. Everything else asks `system`, so that a simulation decides.
+OWN_SYSTEM = {
+    "system.py": "the one that asks",
+    "cli": "what a person waits for at a terminal",
+    "execution/processes": "the pool's children, and the ends of real processes",
+    "execution/ray": "bodies on a cluster",
+    "execution/ray_lane.py": "bodies on a cluster",
+    "interpreter": "real processes of a sandbox",
+    "sandbox": "real processes of a sandbox",
+    "server/keys.py": "secrets of API keys",
+    "testing": "checks of real stores",
+    "stores/postgres": "tickets of requests to a real server",
+}
+FROM_THE_SYSTEM = {
+    "time": {"time", "monotonic", "perf_counter", "time_ns", "monotonic_ns"},
+    "random": {"random", "randint", "choice", "uniform", "getrandbits"},
+    "secrets": {"token_bytes", "token_hex", "token_urlsafe"},
+    "uuid": {"uuid1", "uuid4"},
+    "os": {"urandom"},
+}
 
 # Encodings that run code when they are read.
 NEVER = {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle"}
@@ -152,6 +175,17 @@ def test_modules() -> None:
     assert wrong == []
 
 
+def read_from_the_system(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.attr in FROM_THE_SYSTEM.get(node.value.id, ()):
+                yield node.lineno, f"{node.value.id}.{node.attr}"
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if alias.name in FROM_THE_SYSTEM.get(node.module or "", ()):
+                    yield node.lineno, f"{node.module}.{alias.name}"
+
+
 def check_module(path: Path) -> None:
     """No encoding that carries code, threads only where allowed, a docstring, a readable size."""
     text = path.read_text()
@@ -170,7 +204,12 @@ def check_module(path: Path) -> None:
 
     # A module that imports the package itself would reach every layer at once, unseen by the contract.
     if not name_of(path).startswith(("cli/", "__main__")):
-        assert [found for found in imported if found[1] == "clicket"] == []
+        lines = text.splitlines()
+        whole = [line for line, module in imported if module == "clicket" and lines[line - 1].strip() != SYSTEM]
+        assert whole == []
+
+    if not allowed(path, OWN_SYSTEM):
+        assert [*read_from_the_system(nodes)] == [], f"ask `{SYSTEM}`"
 
     # Servers, commands and features use the public names of a runtime, not what it is made of.
     inside = [

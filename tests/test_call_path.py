@@ -10,11 +10,11 @@ from scripts.call_path import crowd_of, path_of, step_of
 
 MOST = {
     "memory": {
-        "functions": 37, "files": 20, "foreign functions": 1, "encodes": 1, "decodes": 1,
+        "functions": 38, "files": 21, "foreign functions": 1, "encodes": 1, "decodes": 1,
         "statements": 0, "transactions": 0,
     },
     "sqlite": {
-        "functions": 49, "files": 25, "foreign functions": 1, "encodes": 3, "decodes": 1,
+        "functions": 50, "files": 26, "foreign functions": 1, "encodes": 3, "decodes": 1,
         "statements": 7, "transactions": 2,
     },
 }  # fmt: skip

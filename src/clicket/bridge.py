@@ -15,15 +15,15 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
-from queue import SimpleQueue
 from types import FrameType
 from typing import Any, TypeVar
 
+from clicket import system
 from clicket.errors import UsageError
+from clicket.system import Done
 
 __all__ = [
     "LoopThread",
-    "Repeating",
     "Workers",
     "block_on",
     "enter_with",
@@ -40,35 +40,21 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Done = Callable[[Any, BaseException | None], None]
 _MANNER = {"async with": "async", "with": "blocking"}
 _PATIENCE = 10.0
 """Seconds without a turn of the loop after which it counts as blocked."""
-_Job = tuple[asyncio.AbstractEventLoop, Callable[[], Any], Done]
 
 
 class Workers:
-    """A few daemon threads that run blocking functions and report to the loop that submitted them."""
+    """A few threads that run blocking functions and report to the loop that submitted them."""
 
     def __init__(self, size: int, name: str) -> None:
         self.size = size
-        self.name = name
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._idle = 0
-        self._lock = threading.Lock()
-        self._closed = False
+        self._threads = system.current().threads(size, name)
 
     def submit(self, function: Callable[[], Any], done: Done) -> None:
         """Run `function` in a worker; `done(value, error)` is called on this loop when it has returned."""
-        with self._lock:
-            if self._closed:
-                raise UsageError("the worker threads are closed")
-            if self._idle == 0 and len(self._threads) < self.size:
-                self._start_thread()
-            else:
-                self._idle -= 1
-        self._jobs.put((asyncio.get_running_loop(), function, done))
+        self._threads.submit(function, done)
 
     async def run(self, function: Callable[[], T]) -> T:
         """Run `function` in a worker and wait for it. Cancelling the wait does not stop the function."""
@@ -79,35 +65,7 @@ class Workers:
 
     def close(self, patience: float = 1.0) -> None:
         """End the idle threads. A thread that is stuck in a function is left alone; it ends with its function or the process."""
-        with self._lock:
-            self._closed = True
-            threads = list(self._threads)
-        for _ in threads:
-            self._jobs.put(None)
-        for thread in threads:
-            thread.join(patience if self._idle >= 0 else 0)
-
-    def _start_thread(self) -> None:
-        thread = threading.Thread(target=self._work, name=f"{self.name}-{len(self._threads) + 1}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            loop, function, done = job
-            value: Any = None
-            error: BaseException | None = None
-            try:
-                value = function()
-            except BaseException as raised:
-                error = raised
-            with self._lock:
-                self._idle += 1
-            # The loop may be closed by now; then nothing waits for the value.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(done, value, error)
-            job = value = error = None  # an idle thread must not keep results alive
-            del loop, function, done
+        self._threads.close(patience)
 
 
 async def run_in_thread(function: Callable[[], Any]) -> Any:
@@ -117,23 +75,6 @@ async def run_in_thread(function: Callable[[], Any]) -> Any:
         return await workers.run(lambda: context.run(function))
     finally:
         workers.close(0)
-
-
-class Repeating:
-    """Calls a function every so many seconds, in a daemon thread of its own, until it is closed or the function returns False."""
-
-    def __init__(self, function: Callable[[], bool], *, every: float, name: str) -> None:
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._repeat, args=(function, every), name=name, daemon=True)
-        self._thread.start()
-
-    def _repeat(self, function: Callable[[], bool], every: float) -> None:
-        while not self._closed.wait(every) and function():
-            pass
-
-    def close(self) -> None:
-        self._closed.set()
-        self._thread.join(timeout=1.0)  # it wakes at once
 
 
 def stack_of_this_thread() -> Callable[[], FrameType | None]:

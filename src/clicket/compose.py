@@ -10,12 +10,12 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from clicket import system
 from clicket.errors import StoreUnavailable, UsageError, did_you_mean
 from clicket.ports import Clock, KeepsTime, Owner, Store, StoreClock, SystemClock
 from clicket.settings import Settings
@@ -144,7 +144,7 @@ def _extra(name: str, what: str = "this store") -> Iterator[None]:
 async def wait_for_store(ask: Callable[[], Awaitable[T]], timeout: float) -> T:
     """Ask again while the store cannot be reached, as while its server is restarted; after `timeout` seconds its error is
     raised. What is waited for is logged once. Other errors are raised at once."""
-    give_up, delay = monotonic() + timeout, _WAIT_FIRST
+    give_up, delay = system.monotonic() + timeout, _WAIT_FIRST
     waiting = False
     while True:
         try:
@@ -152,7 +152,7 @@ async def wait_for_store(ask: Callable[[], Awaitable[T]], timeout: float) -> T:
         except StoreUnavailable as error:
             if not error.transient or timeout == 0:
                 raise
-            if monotonic() + delay >= give_up:
+            if system.monotonic() + delay >= give_up:
                 text = f"{error.message} clicket waited {timeout:g} s for it (setting open_timeout)."
                 raise StoreUnavailable(text, transient=True, **error.details) from error
             if not waiting:
@@ -233,7 +233,7 @@ async def compose(
         settings.limits(),
         settings.caching(),
         clock,
-        chance or random.Random(),  # jitter, not secrets
+        chance or system.random_generator(),  # jitter, not secrets
         owner=owner,
         gives_away=settings.engine == "workers",
         role=role,
@@ -307,7 +307,7 @@ async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers
     from clicket.webhooks.service import FOLLOW_EVERY, LOOK_EVERY
 
     webhooks = Webhooks(
-        engine.store, engine.clock, random.Random(), vault, endpoints_of(settings.webhooks),
+        engine.store, engine.clock, system.random_generator(), vault, endpoints_of(settings.webhooks),
         me=engine.worker_entry.id, public_url=settings.public_url, link_timeout=settings.approval_link_timeout,
         retention=settings.notice_retention, workers=lambda: listed_workers(engine.store), spawn=engine.tasks.spawn,
     )  # fmt: skip

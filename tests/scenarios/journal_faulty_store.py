@@ -11,10 +11,10 @@ from typing import Any
 from tests.kit.mortal_store import MortalStore
 from tests.scenarios.journal_memory import SharedMemory, Side
 
+from clicket import system
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.ports import Append, Done, Found, NoNotices, OnHint, Owner
-from clicket.stores.liveness import host_clock
 
 __all__ = ["FaultyStore", "Traffic"]
 
@@ -118,7 +118,7 @@ class FaultyStore:
         if isinstance(self.inner, Side):
             self.inner.give_up()
         else:
-            await self.inner.expire(observer.inner, host_clock() - _LONG_AGO)
+            await self.inner.expire(observer.inner, system.uptime() - _LONG_AGO)
 
     def slots(self) -> list[tuple[str, int]]:
         """Names of slots, and their owners."""

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from tests.kit.waiting import eventually
 
-from clicket import Runtime, State, ToolContext, tool
+from clicket import Runtime, State, ToolContext, system, tool
 from clicket.ports import Grant, Query
-from clicket.stores.liveness import host_clock
 from clicket.testing import memory_runtime
 
 STARTS: list[int] = []
@@ -46,10 +45,10 @@ class Grants:
         take = rt.engine.store.take
 
         async def noted(name: str, rate: float, burst: int, count: int) -> Grant:
-            before = host_clock()
+            before = system.uptime()
             grant = await take(name, rate, burst, count)
             if grant.granted and count:
-                self.times.append((before, host_clock()))
+                self.times.append((before, system.uptime()))
             return grant
 
         rt.engine.store.take = noted  # type: ignore[method-assign]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolO
 from clicket.model.codec import clean
 from clicket.ports import ChatModel, StreamingModel, sleep
 from clicket.ports.model_trace import MODEL_TRACE
+from clicket.system import random_generator
 from clicket.tools import Options
 
 __all__ = ["OutOfTime", "Thinker", "Window"]
@@ -65,7 +65,7 @@ class Thinker:
         self._system = self._instructions(system)
         self._max_tokens = max_tokens
         self._policy = Options(max_retries=retries, retry_delay=retry_delay)
-        self._chance = random.Random()  # jitter, not secrets
+        self._chance = random_generator()  # jitter, not secrets
         self._window = window
         self._streams = isinstance(model, StreamingModel)
 

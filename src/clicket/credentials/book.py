@@ -14,11 +14,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from secrets import token_hex
 from typing import Any, Protocol
 
 import msgspec
 
+from clicket import system
 from clicket.credentials.credential_documents import (
     MOST_PER_CALLER,
     Claim,
@@ -161,7 +161,7 @@ class CredentialBook:
         self.documents.check()
         now = self._clock.now()
         new = StoredCredential(
-            id=token_hex(8), caller=caller, provider=provider.name, kind=kind, created_at=now, updated_at=now,
+            id=system.random_hex(8), caller=caller, provider=provider.name, kind=kind, created_at=now, updated_at=now,
             expires_at=expires_at, scopes=granted.scopes if granted.scopes is not None else provider.scopes,
         )  # fmt: skip
         new = self.documents.seal(new, _secret(granted))
@@ -328,7 +328,7 @@ class CredentialBook:
             if kept.claim is not None:
                 logger.warning("a refresh of the credential for %s did not end; it is tried again", provider)
                 await self._audit(kept.claim.by, "credential.refresh_repeated", provider=provider, caller=caller)
-            claim = Claim(token_hex(4), self._clock.now() + _CLAIM)
+            claim = Claim(system.random_hex(4), self._clock.now() + _CLAIM)
             claimed = await self.documents.write(msgspec.structs.replace(kept, claim=claim))
             if claimed is not None:
                 return await self._send(claimed, secret, at)

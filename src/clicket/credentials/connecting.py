@@ -13,12 +13,12 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from secrets import token_urlsafe
 from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
+from clicket import system
 from clicket.credentials.book import CredentialBook
 from clicket.credentials.discovery import Endpoints
 from clicket.credentials.oauth_http import ProviderMoved
@@ -119,7 +119,7 @@ class Connecting:
                 f"`clicket credentials put {provider}` stores a token."
             )
         until = self._now() + self._book.options.link_timeout
-        invitation = Invitation(caller, provider, until, token_urlsafe(16))
+        invitation = Invitation(caller, provider, until, system.random_text(16))
         sealed = self._book.documents.check().seal(("", "", ""), _LINK, msgspec.json.encode(invitation))
         _, key, body = sealed.split(".", 2)
         token = f"{_PREFIX}{key}{body.rstrip('=').replace('+', '-').replace('/', '_')}"
@@ -181,7 +181,7 @@ class Connecting:
         """Use the link up, and send its holder to the provider."""
         provider = await self._opened(token, "oauth")
         endpoints = await self._book.oauth.endpoints(provider)  # before the link is used: the provider may be down
-        state, verifier, cookie = token_urlsafe(32), token_urlsafe(48), token_urlsafe(32)
+        state, verifier, cookie = system.random_text(32), system.random_text(48), system.random_text(32)
         url = await self._book.oauth.authorization(provider, state, verifier)
         invitation, provider = await self._use(token)
         request = self._request(invitation, endpoints, cookie)

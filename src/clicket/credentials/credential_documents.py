@@ -7,10 +7,10 @@ moment cannot write over what came later.
 from __future__ import annotations
 
 from hashlib import blake2b
-from secrets import token_urlsafe
 
 import msgspec
 
+from clicket import system
 from clicket.errors import UsageError
 from clicket.model.credential import Credential, CredentialKind
 from clicket.ports import Store, StoredDocument
@@ -87,7 +87,7 @@ class CredentialDocuments:
                     "credentials are kept encrypted, and there is no key. Set CLICKET_SECRET_KEY (secret_key), the same for all "
                     'processes over the store: python -c "import secrets; print(secrets.token_urlsafe(32))".'
                 )
-            self._vault = Vault([token_urlsafe(32)])
+            self._vault = Vault([system.random_text(32)])
         return self._vault
 
     # Secrets.

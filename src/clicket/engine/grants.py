@@ -10,12 +10,12 @@ neither loses a grant that was given, nor leaves one that was not.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from clicket import system
 from clicket.call import Call
 from clicket.engine.approvers import Approver, names_of_caller
 from clicket.engine.audit import AuditLog
@@ -57,7 +57,7 @@ class Grants:
             )
         now, seconds = self._clock.now(), terms.get("seconds")
         grant = Grant(
-            id=f"gr_{secrets.token_hex(8)}", tool=record.tool, caller=terms.get("caller", record.caller), by=by,
+            id=f"gr_{system.random_hex(8)}", tool=record.tool, caller=terms.get("caller", record.caller), by=by,
             call=record.id, given_at=now, reason=reason, version=record.tool_version or None, thread=terms.get("thread"),
             arguments=terms.get("arguments"),
             uses=terms.get("uses"), expires_at=None if seconds is None else now + seconds,

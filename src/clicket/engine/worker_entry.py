@@ -8,13 +8,13 @@ only over the version that they know: so one write of the worker renews its entr
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
 
+from clicket import system
 from clicket.errors import ClicketError
 from clicket.model.version import version
 from clicket.model.worker import WorkerInfo, WorkerRole, WorkerState
@@ -54,7 +54,7 @@ def host_name(owner: Owner) -> str:
 def worker_id(owner: Owner) -> str:
     """A new name for a worker of this process; it stays readable in the journal when the worker is no more."""
     host = re.sub(r"[^A-Za-z0-9.-]+", "-", host_name(owner))[:64].strip("-.") or "host"
-    return f"{host}-{owner.pid}-{os.urandom(3).hex()}"
+    return f"{host}-{owner.pid}-{system.random_hex(3)}"
 
 
 class WorkerEntry:

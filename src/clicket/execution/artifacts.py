@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from hashlib import sha256
@@ -15,6 +14,7 @@ from typing import IO, Any
 
 import msgspec
 
+from clicket import system
 from clicket.bridge import Workers
 from clicket.errors import NotFound, UsageError
 from clicket.model.codec import encode
@@ -169,7 +169,7 @@ async def name_of(data: bytes | Sequence[bytes]) -> tuple[str, Sequence[bytes], 
 async def grant(store: Store, caller: str, name: str) -> None:
     """From now on this caller may read that artifact. The program itself, whose name is empty, may read all."""
     if caller:
-        await store.put_document(GRANT, f"{caller}/{name}", encode({"at": time.time()}), None)
+        await store.put_document(GRANT, f"{caller}/{name}", encode({"at": system.now()}), None)
 
 
 async def granted(store: Store, caller: str, name: str) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType, FrameType
 
-from clicket.bridge import Repeating, stack_of_this_thread
+from clicket import system
+from clicket.bridge import stack_of_this_thread
 from clicket.call import Call
 from clicket.execution.caller_task import step_through
 from clicket.execution.loop_lane import LoopLane, inline
@@ -58,18 +59,18 @@ class LoopWatch:
         self._patience = patience
         self._suspect: _Suspect | None = None
         self._looked_at = 0.0
-        self._thread: Repeating | None = None
+        self._stop: Callable[[], None] | None = None
 
     def start(self) -> None:
-        self._thread = Repeating(self._look_again, every=LOOK_EVERY, name="clicket-loop-watch")
+        self._stop = system.current().repeat(self._look_again, LOOK_EVERY, "clicket-loop-watch")
 
     def close(self) -> None:
-        if self._thread is not None:
-            self._thread.close()
+        if self._stop is not None:
+            self._stop()
 
     def _look_again(self) -> bool:
         with suppress(RuntimeError):  # the loop was closed meanwhile
-            self.look(time.monotonic())
+            self.look(system.monotonic())
         return not self._loop.is_closed()
 
     def look(self, now: float) -> None:

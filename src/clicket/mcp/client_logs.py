@@ -6,7 +6,8 @@ A server that sends invalid messages could otherwise fill the disk with tracebac
 from __future__ import annotations
 
 import logging
-from time import monotonic
+
+from clicket import system
 
 __all__ = ["EVERY", "guard_client_logs"]
 
@@ -31,7 +32,7 @@ class _OneLine(logging.Filter):
         debug = logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
         if debug or record.filename != _LOGGERS.get(record.name) or record.levelno < logging.WARNING:
             return True
-        place, now = (record.name, record.lineno), monotonic()
+        place, now = (record.name, record.lineno), system.monotonic()
         if now - self._last.get(place, float("-inf")) < EVERY:
             return False
         self._last[place] = now

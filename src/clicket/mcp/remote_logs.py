@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from time import monotonic
 from typing import Any
 
 import mcp_types as types
 import msgspec
 
+from clicket import system
 from clicket.printable import escaped
 
 __all__ = ["MAX_LINES", "RemoteLogs"]
@@ -43,7 +43,7 @@ class RemoteLogs:
         level = _LEVELS[params.level]
         if not logger.isEnabledFor(level):
             return
-        now = monotonic()
+        now = system.monotonic()
         if now - self._since >= _MINUTE:
             if self._left_out:
                 logger.warning("MCP server %s: %d log messages were left out", self._server, self._left_out)

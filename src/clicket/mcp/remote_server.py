@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import re
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -16,6 +15,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from clicket import system
 from clicket.errors import ClicketError, UsageError, did_you_mean
 from clicket.mcp.caller_connections import Bearer, CallerConnections
 from clicket.mcp.client_tasks import cancel_task
@@ -270,10 +270,10 @@ class McpServer:
         while True:
             await self._list_changed.wait()
             self._list_changed.clear()
-            began = time.monotonic()
+            began = system.monotonic()
             await self._refresh()
             # Changes during the pause are read at once, so that a server cannot keep this process busy with them.
-            await asyncio.sleep(max(_MIN_PAUSE, _PAUSE_FACTOR * (time.monotonic() - began)))
+            await asyncio.sleep(max(_MIN_PAUSE, _PAUSE_FACTOR * (system.monotonic() - began)))
 
     async def _refresh(self) -> None:
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -27,6 +26,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
+from clicket import system
 from clicket.errors import ClicketError
 from clicket.mcp.apps import APPS, AppResources, tool_meta
 from clicket.mcp.log_levels import LogLevels
@@ -120,7 +120,9 @@ class RuntimeServer:
         """
         given = [part.strip() for part in (secret or "").split(",") if part.strip()]
         keys = [hashlib.sha256(b"clicket mcp request state:" + part.encode()).digest() for part in given]
-        return RequestStateSecurity(keys=keys or [os.urandom(32)], ttl=_ANSWER_TIMEOUT, bind_principal=self._principal)
+        return RequestStateSecurity(
+            keys=keys or [system.random_bytes(32)], ttl=_ANSWER_TIMEOUT, bind_principal=self._principal
+        )
 
     def _principal(self, ctx: SdkContext) -> str | None:
         return self._access_for(ctx.request).runtime.caller

@@ -12,7 +12,8 @@ import os
 import re
 from collections.abc import Callable
 from hashlib import sha256
-from time import time_ns
+
+from clicket import system
 
 __all__ = [
     "agent_of",
@@ -43,13 +44,13 @@ def _generator() -> Callable[[], str]:
     millisecond, prefix = 0, ""
 
     def fill() -> str:
-        first, *rest = os.urandom(_BYTES * _BATCH).hex(" ", _BYTES).split()
+        first, *rest = system.current().random_bytes(_BYTES * _BATCH).hex(" ", _BYTES).split()
         pool.extend(rest)
         return first
 
     def generate() -> str:
         nonlocal millisecond, prefix
-        now = time_ns() // 1_000_000
+        now = int(system.now() * 1000)
         if now != millisecond:
             prefix, millisecond = f"{now:012x}", now
         try:

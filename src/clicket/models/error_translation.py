@@ -6,10 +6,10 @@ An HTTP status is judged in `_status`: 408, 409, 425, 429 and 5xx can be retried
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 from urllib.parse import urlsplit
 
+from clicket import system
 from clicket.errors import ClicketError, RetryableError, UsageError
 from clicket.tools.response import retry_after
 
@@ -177,7 +177,7 @@ def _status(error: Any, endpoint: Endpoint) -> ClicketError:
         headers = error.response.headers
         wait = _milliseconds(headers.get("retry-after-ms"))
         if wait is None:
-            wait = retry_after(headers.get("retry-after"), time.time())
+            wait = retry_after(headers.get("retry-after"), system.now())
         return RetryableError(f"The {endpoint} is not able to answer now (HTTP {status}): {message}", retry_after=wait)
     if status == 413 or "context_length" in code or "prompt is too long" in message.lower():
         return ClicketError(f"The prompt is too long for the {endpoint} (HTTP {status}): {message}")

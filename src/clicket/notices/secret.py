@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 from hashlib import sha256
 from typing import Protocol
 
+from clicket import system
 from clicket.ports import StoredDocument
 
 __all__ = ["notice_secret", "space_of"]
@@ -28,7 +28,7 @@ async def notice_secret(records: Documents) -> bytes:
         found = await records.document(_KIND, _KEY)
         if found is not None:
             return found.body
-        await records.put_document(_KIND, _KEY, secrets.token_bytes(_BYTES), 0)
+        await records.put_document(_KIND, _KEY, system.random_bytes(_BYTES), 0)
 
 
 def space_of(secret: bytes) -> str:

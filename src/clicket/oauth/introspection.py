@@ -7,13 +7,13 @@ a signed token: issuer, audience, subject and times.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from clicket import system
 from clicket.oauth.claims import Claims, check_claims, check_times, decode_claims
 from clicket.oauth.config import OAuthConfig
 from clicket.oauth.refusals import IssuerUnavailable, TokenRefused
@@ -34,8 +34,8 @@ class Introspection:
         config: OAuthConfig,
         ask: Callable[[str], Awaitable[dict[str, Any]]],
         *,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = system.monotonic,
+        now: Callable[[], float] = system.now,
     ) -> None:
         self._config = config
         self._ask = ask

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from clicket import system
 from clicket.oauth.issuer_client import IssuerClient
 from clicket.oauth.refusals import IssuerUnavailable
 
@@ -28,7 +28,7 @@ def metadata_urls(issuer: str) -> tuple[str, ...]:
 class IssuerMetadata:
     """Looked up when it is first needed, and again after an hour."""
 
-    def __init__(self, issuer: str, client: IssuerClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, issuer: str, client: IssuerClient, *, clock: Callable[[], float] = system.monotonic) -> None:
         self._issuer = issuer
         self._client = client
         self._clock = clock

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 
+from clicket import system
 from clicket.oauth.key_set import KeySet
 from clicket.oauth.refusals import IssuerUnavailable
 
@@ -27,7 +27,7 @@ class KeyCache:
     """`fetch` gets the set; it raises `IssuerUnavailable`. Requests that wait for the same fetch share it."""
 
     def __init__(
-        self, fetch: Callable[[], Awaitable[KeySet]], *, max_age: float, clock: Callable[[], float] = time.monotonic
+        self, fetch: Callable[[], Awaitable[KeySet]], *, max_age: float, clock: Callable[[], float] = system.monotonic
     ) -> None:
         self._fetch = fetch
         self._max_age = max_age

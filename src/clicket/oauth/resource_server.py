@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
+from clicket import system
 from clicket.oauth.claims import check_audience
 from clicket.oauth.config import OAuthConfig
 from clicket.oauth.introspection import Introspection
@@ -45,8 +45,8 @@ class ResourceServer:
         config: OAuthConfig,
         *,
         client: IssuerClient | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = system.monotonic,
+        now: Callable[[], float] = system.now,
     ) -> None:
         self.config = config
         self._client = client or IssuerClient(config)

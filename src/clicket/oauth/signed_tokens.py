@@ -5,11 +5,11 @@ Of the header only `alg`, `kid` and `typ` are read. Keys and addresses in it (`j
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
+from clicket import system
 from clicket.oauth.claims import Claims, check_claims, check_times, decode_claims
 from clicket.oauth.config import OAuthConfig
 from clicket.oauth.key_cache import KeyCache
@@ -30,7 +30,7 @@ def is_signed(token: str) -> bool:
 class SignedTokens:
     """Verifies a signature once for each token and key; times are checked at each use."""
 
-    def __init__(self, config: OAuthConfig, keys: KeyCache, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, config: OAuthConfig, keys: KeyCache, *, now: Callable[[], float] = system.now) -> None:
         require_jose()
         import jwt
 

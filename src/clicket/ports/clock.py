@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, Protocol
 
+from clicket import system
 from clicket.bridge import fulfil
 
 __all__ = ["Clock", "StoreClock", "SystemClock", "Timer", "agree", "elapsed", "mark", "sleep"]
@@ -48,9 +46,9 @@ class SystemClock:
     __slots__ = ("boot", "call_later", "monotonic", "now")
 
     def __init__(self) -> None:
-        self.boot = _boot()
-        self.now = time.time
-        self.monotonic = time.perf_counter
+        here = system.current()
+        self.boot = here.process().boot
+        self.now, self.monotonic = here.now, here.monotonic
         self.call_later: Callable[..., Timer] = asyncio.get_running_loop().call_later
 
 
@@ -91,14 +89,6 @@ async def agree(clock: Clock) -> None:
     """Make sure that dates are those of the store's server, if it has a clock, before something is done because its time has come."""
     if isinstance(clock, StoreClock):
         await clock.look()
-
-
-@cache
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
 
 
 def mark(clock: Clock) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from clicket import system
 from clicket.printable import escaped_json
 from clicket.vault import hide_text
 
@@ -38,7 +39,7 @@ class AccessLog:
         self._prefix = ""
 
     def add(self, method: str, route: str, status: int, took: float, key: str, call: str) -> None:
-        now = time.time()
+        now = system.now()
         if self._json:
             line: dict[str, Any] = {
                 "at": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"), "level": "info",
@@ -75,7 +76,7 @@ class AccessLog:
 
 def log_request(scope: Any, status: int, started: float, log: AccessLog | None = None) -> None:
     """Log one request. The path is logged as its template, such as `/calls/{id}`: callers choose the names in it."""
-    took = round((time.perf_counter() - started) * 1000, 2)
+    took = round((system.monotonic() - started) * 1000, 2)
     principal = scope.get("clicket.principal")
     key = principal.id if principal is not None else ""
     call = hide_text(scope.get("clicket.call", ""))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 
+from clicket import system
 from clicket.oauth.refusals import IssuerUnavailable, TokenRefused
 from clicket.oauth.resource_server import AccessToken, ResourceServer
 from clicket.server.challenges import Challenges
@@ -19,7 +19,7 @@ _LOG_EVERY = 10.0
 
 class AccessTokens:
     def __init__(
-        self, resource_server: ResourceServer, challenges: Challenges, *, clock: Callable[[], float] = time.monotonic
+        self, resource_server: ResourceServer, challenges: Challenges, *, clock: Callable[[], float] = system.monotonic
     ) -> None:
         self._resource_server = resource_server
         self._challenges = challenges

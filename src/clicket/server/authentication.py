@@ -7,12 +7,12 @@ all others are refused.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
+from clicket import system
 from clicket.engine.approvers import Approver
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.oauth.resource_server import AccessToken
@@ -106,7 +106,7 @@ class Authenticator:
         """
         if self._has_keys:
             return False
-        now = time.monotonic()
+        now = system.monotonic()
         if now - self.checked_at > _CHECK_EVERY:
             try:
                 self._has_keys = bool(await self._store().documents(keys.KIND, limit=1))
@@ -119,7 +119,7 @@ class Authenticator:
 
     async def count(self) -> int:
         """How many keys are valid now."""
-        now = time.time()
+        now = system.now()
         stored = await keys.listed(self._store())
         return len(self._static) + sum(key.is_valid(now) for key in stored)
 
@@ -145,7 +145,7 @@ class Authenticator:
             if self._access_tokens is not None and is_bearer and not text.startswith("ck_"):
                 return self._of_token(await self._access_tokens.accept(text, path))
             key = await self._stored(text)
-        if key is None or not key.is_valid(time.time()):
+        if key is None or not key.is_valid(system.now()):
             raise _unauthorized(
                 "the key is unknown, revoked or expired. `clicket keys create` makes a new one.", "invalid_token"
             )

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
 
+from clicket import system
 from clicket.errors import ClicketError
 from clicket.journal import Entry, Observers
 from clicket.model import Event
@@ -80,7 +79,7 @@ class EventLog:
         max_bytes: int = 16 * 1024 * 1024,
     ) -> None:
         self.notifier = Notifier()
-        self.epoch = secrets.token_hex(4)
+        self.epoch = system.random_hex(4)
         self._observers = observers
         self._store = store
         self._is_shared = is_shared
@@ -113,7 +112,7 @@ class EventLog:
         """Add a reader. Returns the number after which it reads; -1: it has missed events, and gets `event: gap` first."""
         self._readers += 1
         if self._readers == 1 and self.poller is None and self._is_shared():
-            self._joined_at, self._has_polled = time.time(), False
+            self._joined_at, self._has_polled = system.now(), False
             self.poller = asyncio.get_running_loop().create_task(self._poll())
         if last_id is None:
             return self._number
@@ -129,7 +128,7 @@ class EventLog:
     def leave(self) -> None:
         self._readers -= 1
         if self._readers == 0:
-            self._keep_until = time.monotonic() + _KEEP_AFTER_READERS
+            self._keep_until = system.monotonic() + _KEEP_AFTER_READERS
 
     def take(self, reader: Reader) -> tuple[bytes, bool]:
         first = self._kept[0].number if self._kept else self._number + 1
@@ -152,7 +151,7 @@ class EventLog:
 
     def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
         """Durable events of a call that runs here."""
-        if self._readers == 0 and time.monotonic() > self._keep_until:
+        if self._readers == 0 and system.monotonic() > self._keep_until:
             if self._kept:
                 self._forget()
             return
@@ -201,7 +200,7 @@ class EventLog:
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(_POLL_EVERY)
-            is_over = self._readers == 0 and time.monotonic() > self._keep_until
+            is_over = self._readers == 0 and system.monotonic() > self._keep_until
             if is_over or self._shutdown.begun:  # then every stream has ended
                 self.poller = None
                 return
@@ -213,7 +212,7 @@ class EventLog:
 
     async def poll_store(self) -> None:
         """Take in the events of other processes."""
-        started = time.time()
+        started = system.now()
         oldest = started - _MAX_CLOCK_SKEW
         found, left = await self._read(Query(active=True, limit=_MAX_POLLED))
         recent, recent_left = await self._read(Query(since=oldest, limit=_MAX_POLLED), until_known=True)

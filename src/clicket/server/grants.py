@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 
+from clicket import system
 from clicket.errors import ClicketError, NotFound
 from clicket.execution import GRANT, grant, granted, unknown
 from clicket.model import Record, ToolResult, notes_of
@@ -55,7 +55,7 @@ class Grants:
         await grant(self._store(), caller, name)
         if len(self._given) >= _MAX_CACHED:
             self._given.clear()
-        self._given[caller, name] = time.monotonic()
+        self._given[caller, name] = system.monotonic()
 
     async def check(self, principal: Principal, name: str) -> None:
         """Raise `NotFound` if the principal may not read the artifact."""
@@ -66,7 +66,7 @@ class Grants:
 
     def _is_cached(self, caller: str, name: str) -> bool:
         at = self._given.get((caller, name))
-        return at is not None and time.monotonic() - at < _CACHED_FOR
+        return at is not None and system.monotonic() - at < _CACHED_FOR
 
     # Sweeping.
 
@@ -92,7 +92,7 @@ class Grants:
         """Check one page of grants, and the next page the next time. Returns how many were removed."""
         page = await self._store().documents(KIND, after=self._swept_to, limit=_SWEEP_PAGE)
         self._swept_to = page[-1].key if len(page) == _SWEEP_PAGE else ""
-        before, removed = time.time() - _MIN_AGE, 0
+        before, removed = system.now() - _MIN_AGE, 0
         for document in page:
             if document.updated_at < before and not await self._is_kept(document):
                 removed += await self._remove(document)

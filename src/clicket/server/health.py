@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
+from clicket import system
 from clicket.errors import ClicketError
 from clicket.ports import Store
 from clicket.server.operations import Operation, ResponseSpec, tagged
@@ -57,7 +57,7 @@ class HealthHandlers:
     async def _check(self) -> str | None:
         """Check the store at most once a second, one check at a time: requests without a key must not load it."""
         at, reason = self.last_check
-        if time.monotonic() - at < _VALID_FOR:
+        if system.monotonic() - at < _VALID_FOR:
             return reason
         if self._checking is None:
             self._checking = asyncio.ensure_future(self._check_store())
@@ -72,7 +72,7 @@ class HealthHandlers:
             reason = "store_unavailable"
         finally:
             self._checking = None
-        self.last_check = (time.monotonic(), reason)
+        self.last_check = (system.monotonic(), reason)
         return reason
 
     def operations(self) -> tuple[Operation, ...]:

@@ -12,6 +12,7 @@ from hashlib import sha256
 
 import msgspec
 
+from clicket import system
 from clicket.engine.approvers import API_KEY
 from clicket.errors import NotFound, StoreUnavailable, UsageError, did_you_mean
 from clicket.model.scopes import SCOPES
@@ -100,7 +101,7 @@ async def create(
     if expires_at is not None and expires_at <= now:
         raise UsageError("a key must expire later than now.")
     for _ in range(_TRIES):
-        id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        id, secret = system.random_hex(6), secrets.token_urlsafe(32)
         key = Key(
             id=id, name=name, hash=hash_of(secret), scopes=checked, created_at=now, expires_at=expires_at, holder=holder
         )  # fmt: skip

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from typing import Any
 
+from clicket import system
 from clicket.errors import ClicketError
 from clicket.server import access_log
 from clicket.server.access_log import AccessLog
@@ -65,7 +65,7 @@ class AccessMiddleware:
         if not (self._logs and (self._log or access_log.logger.isEnabledFor(logging.INFO))):
             await self._check_and_route(scope, receive, send)
             return
-        started, status = time.perf_counter(), 499  # if the client disconnects before the response
+        started, status = system.monotonic(), 499  # if the client disconnects before the response
 
         async def send_noting_status(message: Any) -> None:
             nonlocal status

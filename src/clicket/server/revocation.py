@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from clicket import system
 from clicket.errors import ClicketError
 from clicket.server.authentication import Authenticator, principal_of
 from clicket.server.challenges import MCP
@@ -73,7 +73,7 @@ class RevocationWatch:
         except Refused as error:
             if error.code != "issuer_unavailable":
                 return False
-            return expires_at is None or time.time() < expires_at
+            return expires_at is None or system.now() < expires_at
         except ClicketError:  # the store does not answer: the key counts as valid until it does
             return True
         except Exception:  # the other keys must still be checked

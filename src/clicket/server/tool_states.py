@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from clicket import system
 from clicket.hub import ThreadHub
 from clicket.kernel import ToolStatus
 from clicket.model.codec import clean
@@ -175,7 +175,7 @@ async def _states(hub: ThreadHub) -> Response:
         view.name: ToolStanding(status=view.status, reason=view.reason, last_updated=_iso(view.state.last_updated))
         for view in await hub.tools()
     }
-    standing = ThreadStanding(agent_id=clean(hub.thread), tool_states=states, timestamp=_iso(time.time()))
+    standing = ThreadStanding(agent_id=clean(hub.thread), tool_states=states, timestamp=_iso(system.now()))
     return json_response(ToolStates(data=standing))
 
 

@@ -4,51 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import time
-from collections.abc import Callable
-from functools import cache, partial
 from pathlib import Path
 
+from clicket import system
 from clicket.ports import Owner
 
-__all__ = ["boot_id", "host_clock", "is_dead", "process_gone", "this_process"]
-
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-host_clock: Callable[[], float] = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-"""Seconds since this machine started, the same for all its processes. It counts sleep, and no change of the date moves it."""
+__all__ = ["is_dead", "process_gone", "this_process"]
 
 
 def this_process(lease: float) -> Owner:
-    return Owner(host=_host(), boot=boot_id(), pid=os.getpid(), started=_started(os.getpid()), lease=lease)
+    host, boot, pid = system.current().process()
+    return Owner(host=host, boot=boot, pid=pid, started=_started(pid), lease=lease)
 
 
 def is_dead(owner: Owner, renewed: float) -> bool:
     """Dead at once when its process or its boot is gone from this host; else when its lease has run out."""
-    return process_gone(owner) or host_clock() > renewed + owner.lease
+    return process_gone(owner) or system.uptime() > renewed + owner.lease
 
 
 def process_gone(owner: Owner) -> bool:
     """Is it known, without waiting for its lease, that the process is no more? Only processes of this host can be seen."""
-    if owner.host != _host():
+    host, boot, _ = system.current().process()
+    if owner.host != host:
         return False
-    return owner.boot != boot_id() or not _exists(owner.pid) or _started(owner.pid) != owner.started
-
-
-@cache
-def _host() -> str:
-    """This machine as far as pids are concerned: containers may share a name and not see each other's processes."""
-    with contextlib.suppress(OSError):
-        return f"{socket.gethostname()}/{os.readlink('/proc/self/ns/pid')}"
-    return socket.gethostname()
-
-
-@cache
-def boot_id() -> str:
-    with contextlib.suppress(OSError):
-        return _BOOT_ID.read_text().strip()
-    return ""
+    return owner.boot != boot or not _exists(owner.pid) or _started(owner.pid) != owner.started
 
 
 def _started(pid: int) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from clicket import system
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.model import Event
 from clicket.model.figures import Figure
@@ -78,7 +78,7 @@ class MemoryStore:
         self._unnamed: set[str] = set()
         """Put for calls that have not named them yet."""
         self._cache, self._queues = MemoryCache(), MemoryQueues()
-        self._kept = MemoryRecords(time.time)
+        self._kept = MemoryRecords(system.now)
         self._ended_stats: list[tuple[str, str, OutcomeStats]] = []
         """Outcomes that are not added up yet: that is done when somebody asks, or when there are many."""
         self._owner: Owner | None = None
@@ -353,7 +353,7 @@ class MemoryStore:
         self._check_open()
         if keep.health_since is not None and not dry:
             self._records.forget_health(keep.health_since)
-        swept = self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
+        swept = self._end_pins(system.now() if keep.now is None else keep.now, dry=dry)
         going = list(itertools.islice(over((self._calls[key] for key in self._ended), keep), None if dry else limit))
         swept.more = not dry and len(going) == limit
         if on_remove is not None and going and not dry:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from clicket import system
 from clicket.ports import Backlog, Grant
 from clicket.stores.bucket import take_tokens
-from clicket.stores.liveness import host_clock
 from clicket.stores.memory_call import MemoryCall
 
 __all__ = ["MemoryQueues", "backlog_of"]
@@ -34,7 +34,7 @@ class MemoryQueues:
         return taken
 
     def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
-        grant, self._full_at[name] = take_tokens(self._full_at.get(name, 0.0), host_clock(), rate, burst, count)
+        grant, self._full_at[name] = take_tokens(self._full_at.get(name, 0.0), system.uptime(), rate, burst, count)
         return grant
 
 

@@ -11,9 +11,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
+from clicket import system
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import dump_unit
 from clicket.ports import Append, Done, Unstorable
@@ -90,7 +90,7 @@ class GroupWriter:
             refusal = Unstorable(f"events of call {change.id} cannot be written as JSON: {error}")
             self._loop.call_soon(done, change, refusal)
             return
-        waiting = (monotonic(), change, done, body)
+        waiting = (system.monotonic(), change, done, body)
         if self._begin is None or not self._one_at_a_time or self._task or self._lone or self._queue or self._uncertain:
             self._queue.append(waiting)
         else:
@@ -174,7 +174,7 @@ class GroupWriter:
                 return await self._backend.apply(units, again=again)
             except Lost as lost:
                 again = True
-                if monotonic() + delay >= give_up:
+                if system.monotonic() + delay >= give_up:
                     self._uncertain += [unit for unit in units if unit[0].expect == 0]
                     return [unreachable(self.name, lost)] * len(units)
             except Exception:
@@ -230,12 +230,12 @@ class SharedReads(Generic[K, T]):
 
 async def retry_while_lost(name: str, patience: float, ask: Callable[[], Awaitable[T]]) -> T:
     """Ask until there is an answer, at most `patience` seconds. Only for what may be asked twice without harm."""
-    give_up, delay = monotonic() + patience, _WAIT_FIRST
+    give_up, delay = system.monotonic() + patience, _WAIT_FIRST
     while True:
         try:
             return await ask()
         except Lost as lost:
-            if monotonic() + delay >= give_up:
+            if system.monotonic() + delay >= give_up:
                 raise unreachable(name, lost) from lost
         await asyncio.sleep(delay)
         delay = min(delay * 2, _WAIT_MOST)

@@ -11,13 +11,13 @@ import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from time import perf_counter
 from typing import Any
 
 import msgspec
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from clicket import system
 from clicket.errors import ClicketError, RetryableError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
 from clicket.model.codec import clean
@@ -138,11 +138,11 @@ class _Request:
         self.labels = labels
         self.reply: ChatReply | None = None
         self.first: float | None = None
-        self._started = perf_counter()
+        self._started = system.monotonic()
 
     @property
     def seconds(self) -> float:
-        return perf_counter() - self._started
+        return system.monotonic() - self._started
 
     def first_piece(self) -> None:
         if self.first is None:

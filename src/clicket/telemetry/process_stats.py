@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any, Protocol
 
 import msgspec
 
+from clicket import system
 from clicket.errors import ClicketError
 from clicket.model.figures import Figure
 from clicket.model.notice import NoticeFigures
@@ -83,11 +83,11 @@ async def collect(runtime: OpenRuntime) -> tuple[list[Figure], ProcessStats]:
 
     If the store does not answer, there are no figures and `store_up` is False; nothing is raised.
     """
-    stats, begun = _in_memory(runtime), time.perf_counter()
+    stats, begun = _in_memory(runtime), system.monotonic()
     try:
         async with asyncio.timeout(_STORE_TIMEOUT):
             figures = await runtime.store.figures(runtime.caller)
-            latency = time.perf_counter() - begun
+            latency = system.monotonic() - begun
             cache = await runtime.store.cache_stats()
             backlog = await runtime.store.backlog() if runtime.caller is None else None
             sends = runtime.caller is None and runtime.settings.webhooks

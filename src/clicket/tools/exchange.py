@@ -6,13 +6,13 @@ effect is not called transient, unless its author said that it can be repeated.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx2
 import msgspec
 
+from clicket import system
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, InvalidInput, RetryableError, ToolUnavailable
 from clicket.tools.guard import AddressRefused
@@ -142,7 +142,7 @@ class Exchange:
                 f"The request was taken, but its result is out of reach: {message}", status=status, body=told
             )
         if status in _TRANSIENT:
-            error = RetryableError(message, retry_after=retry_after(response.headers.get("retry-after"), time.time()))
+            error = RetryableError(message, retry_after=retry_after(response.headers.get("retry-after"), system.now()))
             error.details["status"] = status
             raise error
         raise RestError(message, status=status, body=told)

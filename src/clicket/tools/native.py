@@ -6,12 +6,12 @@ from __future__ import annotations
 import copy
 import inspect
 import logging
-import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
 
+from clicket import system
 from clicket.bridge import Workers
 from clicket.errors import UsageError
 from clicket.tools.context import ToolContext
@@ -143,7 +143,7 @@ class SessionTool(ToolDefaults):
         if session is None:
             instance = self._given() if isinstance(self._given, type) else copy.deepcopy(self._given)
             session = self.sessions[key] = Session(thread=ctx.thread, caller=ctx.caller, instance=instance)
-        session.last_used_at = time.time()
+        session.last_used_at = system.now()
         session.calls += 1
         return session
 
@@ -151,19 +151,19 @@ class SessionTool(ToolDefaults):
         session = self._session(ctx)
         if session.connection == "closed":
             session.instance.open(ctx.thread)
-            session.connection, session.opened_at = "open", time.time()
+            session.connection, session.opened_at = "open", system.now()
         return session.instance.run(arguments, ctx)
 
     async def _run_async(self, arguments: dict[str, Any], ctx: ToolContext) -> Any:
         session = self._session(ctx)
         if session.connection == "closed":
             await _maybe(session.instance.open(ctx.thread))
-            session.connection, session.opened_at = "open", time.time()
+            session.connection, session.opened_at = "open", system.now()
         return await _maybe(session.instance.run(arguments, ctx))
 
     async def sweep(self, busy: frozenset[SessionKey] = frozenset()) -> int:
         """Close the sessions that were not used for `idle_after` seconds and are not in use."""
-        limit = time.time() - self.idle_after
+        limit = system.now() - self.idle_after
         idle = [s for s in self.sessions.values() if (s.last_used_at or 0) < limit and s.key not in busy]
         return await self._end(idle)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import sha256
-from secrets import token_urlsafe
+
+from clicket import system
 
 __all__ = ["Pending", "digest_of", "fits", "id_in", "new_token"]
 
@@ -34,7 +35,7 @@ class Pending:
 def new_token(call_id: str) -> str:
     """A token for a call. It consists of letters, digits, `_` and `-`, so it fits into a URL as it is."""
     name = urlsafe_b64encode(call_id.encode()).decode().rstrip("=")
-    return f"{_PREFIX}{token_urlsafe(_BYTES)}-{name}"
+    return f"{_PREFIX}{system.random_text(_BYTES)}-{name}"
 
 
 def id_in(token: str) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-import time
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from clicket import system
 from clicket.errors import InvalidInput, UsageError, did_you_mean
 from clicket.tools.client_pool import ClientPool
 from clicket.tools.context import ToolContext
@@ -169,7 +169,7 @@ class RestTool(ToolDefaults):
             renew=None if self._provider is None else partial(self._renewed, ctx, self._provider),
         )
         self._request_count += 1
-        self._last_used_at = time.time()
+        self._last_used_at = system.now()
         reader = None if self._stream is None else StreamReader(self._stream, ctx, self._max_response_size)
         return await Exchange(client, prepared, rules, reader).output(ctx.heartbeat)
 

@@ -10,9 +10,9 @@ import hmac
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from secrets import token_bytes
 from typing import Any
 
+from clicket import system
 from clicket.errors import UsageError
 from clicket.model.arguments import weigh
 from clicket.model.codec import canonical, decode, encode
@@ -43,7 +43,7 @@ class Vault:
             self._keys[name] = key.encode()
             self._macs[name] = self._derive(key.encode(), b"", b"clicket equality")
         if not keys:
-            self._macs[token_bytes(4).hex()] = token_bytes(32)
+            self._macs[system.random_hex(4)] = system.random_bytes(32)
 
     @classmethod
     def of(cls, setting: str | None) -> Vault:
@@ -123,7 +123,7 @@ class Vault:
     def _seal(self, plain: bytes, bound: bytes) -> str:
         # Each blob has its own key, so that a random nonce never repeats under the same key.
         name, key = next(iter(self._keys.items()))
-        salt, nonce = token_bytes(_SALT), token_bytes(_NONCE)
+        salt, nonce = system.random_bytes(_SALT), system.random_bytes(_NONCE)
         sealed = _cipher(self._key(key, salt)).encrypt(nonce, plain, bound)
         return f"1.{name}.{b64encode(salt + nonce + sealed).decode()}"
 

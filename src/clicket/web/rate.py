@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable
 
+from clicket import system
 from clicket.errors import UsageError
 from clicket.ports import Clock
 from clicket.ports.clock import sleep
@@ -26,7 +26,7 @@ class Rate:
         self.per_second: float = _per_second(written)
         self.burst: float = max(1.0, self.per_second)
         self._clock = clock
-        self._now: Callable[[], float] = time.monotonic if clock is None else clock.monotonic
+        self._now: Callable[[], float] = system.monotonic if clock is None else clock.monotonic
         self._free_at = 0.0
         """When the bucket is full again if no request comes. This is all of its state."""
 

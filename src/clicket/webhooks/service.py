@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
+from clicket import system
 from clicket.errors import ClicketError
 from clicket.model import Event
 from clicket.model.worker import WorkerInfo
@@ -112,7 +112,7 @@ class Webhooks:
             "after": after,
             "reason": clipped(reason),
         }
-        key = [caller, thread, tool, secrets.token_hex(8)]
+        key = [caller, thread, tool, system.random_hex(8)]
         fact = Fact(type="tool.health", key=key, at=self._clock.now(), data=data)
         await self.outbox.hold(fact, Health(caller=caller, thread=thread, tool=tool, after=after))
         return fact

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Literal
 
+from clicket import system
 from clicket.interpreter.result import Block, Display, ProgramError, Variable
 
 __all__ = [
@@ -26,7 +26,7 @@ Message = dict[str, Any]
 
 
 def _message(type: str, **fields: Any) -> Message:
-    return {"type": type, **fields, "timestamp": time.time()}
+    return {"type": type, **fields, "timestamp": system.now()}
 
 
 def state_change(was: str, now: str, text: str) -> Message:

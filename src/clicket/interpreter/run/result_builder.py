@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from clicket import system
 from clicket.errors import ClicketError
 from clicket.interpreter.files.artifacts import ArtifactStore
 from clicket.interpreter.result import (
@@ -49,7 +49,7 @@ class ResultBuilder:
         self.skipped: list[Skipped] = []
         self.files: tuple[File, ...] = ()
         self.outputs: dict[str, str] = {}
-        self._started_at = time.monotonic()
+        self._started_at = system.monotonic()
         self._ends: list[BlockEnd] = []
         self._variables: dict[str, Variable] = {}
         self._displayed = 0
@@ -126,7 +126,7 @@ class ResultBuilder:
             notices=tuple(self.notices),
             outputs=self.outputs,
             isolation=isolation,
-            duration=time.monotonic() - self._started_at,
+            duration=system.monotonic() - self._started_at,
             exit_code=next((ended.exit_code for ended in self._ends if ended.status == "exit"), None),
             task=self.task,
         )

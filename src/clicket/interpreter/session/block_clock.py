@@ -3,9 +3,9 @@ that computes meanwhile is charged for the time that it computes."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
+from clicket import system
 from clicket.interpreter.session.timers import Timers
 
 __all__ = ["BlockClock"]
@@ -35,13 +35,13 @@ class BlockClock:
     def start(self, seconds: float | None) -> None:
         """None: the block has no limit."""
         self._left = None
-        self._due_at = None if seconds is None else time.monotonic() + seconds
+        self._due_at = None if seconds is None else system.monotonic() + seconds
         if seconds is not None:
             self._timers.start(_TIMER, seconds, self._on_timeout)
 
     def pause(self) -> None:
         if self._due_at is not None:
-            self._left, self._due_at = max(self._due_at - time.monotonic(), 0.0), None
+            self._left, self._due_at = max(self._due_at - system.monotonic(), 0.0), None
             self._timers.stop(_TIMER)
             self._seen = None
             if self._cpu_time is not None:
@@ -60,7 +60,7 @@ class BlockClock:
     def _look(self, cpu_time: Callable[[], float]) -> None:
         if self._left is None:
             return
-        now, used = time.monotonic(), cpu_time()
+        now, used = system.monotonic(), cpu_time()
         if self._seen is not None:  # several threads compute no more than the time that passed
             self._left -= min(max(used - self._seen[1], 0.0), now - self._seen[0])
         self._seen = now, used

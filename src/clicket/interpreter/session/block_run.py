@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Literal
 
 import msgspec
 
+from clicket import system
 from clicket.errors import UsageError
 from clicket.interpreter.result import ProgramError, Variable
 from clicket.interpreter.session.capture import Capture, Captured
@@ -91,7 +91,7 @@ class BlockRun:
         self.ended: BlockEnd | None = None
         self.buffered: int = 0
         self.displayed: int = 0
-        self.started_at: float = time.monotonic()
+        self.started_at: float = system.monotonic()
         self._items: deque[_PendingText | DisplayItem | BlockEnd] = deque()
         self._on_drained = on_drained
         self._reader: asyncio.Future[None] | None = None
@@ -107,7 +107,7 @@ class BlockRun:
 
     def restart_clock(self) -> None:
         """The time until now does not count as run time."""
-        self.started_at = time.monotonic()
+        self.started_at = system.monotonic()
 
     def add_output(self, stream: Stream, data: bytes) -> None:
         self._add_text(stream, (self.stdout if stream == "stdout" else self.stderr).feed(data))
@@ -123,7 +123,7 @@ class BlockRun:
         """Duration and captured output are added here."""
         self._add_text("stdout", self.stdout.last())
         self._add_text("stderr", self.stderr.last())
-        duration = time.monotonic() - self.started_at
+        duration = system.monotonic() - self.started_at
         self.ended = msgspec.structs.replace(
             ended, duration=duration, stdout=self.stdout.finish(), stderr=self.stderr.finish()
         )

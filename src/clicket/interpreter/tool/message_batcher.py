@@ -7,11 +7,11 @@ displays are stored as artifacts and named. So there is always room for the run'
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from clicket import system
 from clicket.interpreter.run.messages import Message
 from clicket.interpreter.run.result_builder import bytes_of
 
@@ -92,7 +92,7 @@ class MessageBatcher:
         if wholly:
             omitted, self._omitted = self._omitted, {}
             for (kind, index), count in omitted.items():
-                said = {"type": kind, "omitted": count, "block_index": index, "timestamp": time.time()}
+                said = {"type": kind, "omitted": count, "block_index": index, "timestamp": system.now()}
                 self._emit({**said, "content": ""} if kind in _TEXT else said)
 
     def _hold(self, message: Message) -> None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from clicket import system
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError
 from clicket.interpreter.setup.session_factory import WARM_MODULES, SessionFactory
@@ -48,7 +48,7 @@ class PooledInterpreter:
         self.caller = caller
         self.interpreter: Interpreter
         self.runs = 0
-        self.used_at: float = time.monotonic()
+        self.used_at: float = system.monotonic()
         self.placed = False
         """Whether it holds one of the places for sessions."""
         self.note: Note = str
@@ -95,7 +95,7 @@ class Pool:
         self._waiting: dict[asyncio.Future[None], PooledInterpreter] = {}
         """Runs that wait for a place, in order."""
         self._spare: asyncio.Task[Session] | None = None
-        self._spare_at = time.monotonic()
+        self._spare_at = system.monotonic()
         self._timer: asyncio.TimerHandle | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._closed = False
@@ -139,7 +139,7 @@ class Pool:
         """Close the sessions that were idle for too long, and an unused spare. Returns how many sessions were closed."""
         if self.idle_after is None:
             return 0
-        limit, closed = time.monotonic() - self.idle_after, 0
+        limit, closed = system.monotonic() - self.idle_after, 0
         for pooled in list(self.interpreters.values()):
             if pooled.placed and not pooled.busy and pooled.used_at < limit and pooled.key not in busy:
                 closed += await self._drop(pooled, f"it was not used for {self.idle_after:g} seconds")
@@ -169,7 +169,7 @@ class Pool:
         if self._spare is not None:
             idle.append(self._spare_at)
         if idle and self.idle_after is not None and self._timer is None and not self._closed:
-            wait = max(min(idle) + self.idle_after - time.monotonic(), _MIN_SWEEP_DELAY)
+            wait = max(min(idle) + self.idle_after - system.monotonic(), _MIN_SWEEP_DELAY)
             self._timer = asyncio.get_running_loop().call_later(wait, self._on_timer)
 
     def _on_timer(self) -> None:
@@ -191,7 +191,7 @@ class Pool:
         async def start() -> Session:
             if not pooled.placed:
                 await self._find_place(pooled)
-            self._spare_at = time.monotonic()
+            self._spare_at = system.monotonic()
             return await self._take_spare() or await self._factory()
 
         return start
@@ -258,7 +258,7 @@ class Pool:
         return had
 
     async def _given_back(self, pooled: PooledInterpreter) -> None:
-        pooled.used_at = time.monotonic()
+        pooled.used_at = system.monotonic()
         pooled.note = str
         pooled.interpreter.history.clear()  # callers keep their results
         try:

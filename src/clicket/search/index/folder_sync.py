@@ -7,7 +7,6 @@ A file that cannot be read is skipped with the reason, and does not stop the oth
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from clicket import system
 from clicket.errors import NotFound, UsageError
 from clicket.search.extract.formats import READER, no_reader
 from clicket.search.index.file_tables import Draft, FileWriter, StoredFile, drop_root, known_files, open_root, printable
@@ -124,7 +124,7 @@ class _FolderSync:
         self._on_progress = on_progress or (lambda _: None)
         self._changes: list[Callable[[FileWriter], None]] = []
         self._characters = self._documents = 0
-        self._flushed_at = time.monotonic()
+        self._flushed_at = system.monotonic()
         self._counts = {"added": 0, "changed": 0, "unchanged": 0, "removed": 0}
         self._skipped = [(printable(path), reason) for path, reason in listing.skipped]
         self._notes: list[tuple[str, str]] = []
@@ -138,7 +138,7 @@ class _FolderSync:
             self._read(file, partial(self._report, done, total, file))
             done += file.size
             self._flush(force=False)
-        at = time.time()
+        at = system.now()
         self._changes.append(lambda writer: writer.close(at))
         self._flush(force=True)
         self._on_progress(FolderProgress(stage="files", done=total, total=total))
@@ -223,7 +223,7 @@ class _FolderSync:
 
     def _flush(self, *, force: bool) -> None:
         """Write the batch, if it is large or old enough."""
-        late = time.monotonic() - self._flushed_at > MAX_SECONDS
+        late = system.monotonic() - self._flushed_at > MAX_SECONDS
         if not self._changes or not (force or late or self._is_full() or len(self._changes) >= MAX_FILES):
             return
         with self._index.transaction() as writer:
@@ -232,11 +232,11 @@ class _FolderSync:
                 change(files)
         self._changes = []
         self._characters = self._documents = 0
-        self._flushed_at = time.monotonic()
+        self._flushed_at = system.monotonic()
 
 
 def _trusted(stat: FileStat) -> FileStat:
     """A file that was changed just now may change again without a new time: the next run compares its content."""
-    if time.time_ns() - max(stat.changed, stat.touched) > CLOCK_TICK:
+    if system.now() * 1e9 - max(stat.changed, stat.touched) > CLOCK_TICK:
         return stat
     return msgspec.structs.replace(stat, touched=-1)

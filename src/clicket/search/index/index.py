@@ -12,10 +12,10 @@ from functools import partial
 from os import PathLike, fspath
 from threading import RLock
 from typing import TYPE_CHECKING, Self, TypeVar
-from uuid import uuid4
 
 import apsw
 
+from clicket import system
 from clicket.bridge import Workers
 from clicket.errors import UsageError
 from clicket.model.document import Document
@@ -54,7 +54,7 @@ class Index:
         except BaseException:
             self._write_connection.close()
             raise
-        self._id = uuid4().hex
+        self._id = system.random_hex(16)
         self._write_lock = RLock()
         self._read_lock = self._write_lock if path == MEMORY else RLock()
         self._reader = IndexReader(self._read_connection, embedder)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any, TypedDict, Unpack
-from uuid import uuid4
 
 import msgspec
 
+from clicket import system
 from clicket.errors import UsageError
 from clicket.search.engines.adapter import MAX_RESULTS, AskableEngine, as_engine
 from clicket.search.engines.fusion import Mixed
@@ -74,7 +74,7 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
         k=k_first if k is None else _whole("k", k, MAX_RESULTS),
         later_k=k_later if k is None else k,
         budget=Budget() if budget is None else budget,
-        request_id=uuid4().hex if request_id is None else str(request_id),
+        request_id=system.random_hex(16) if request_id is None else str(request_id),
         max_page_size=_page_size(options.get("max_page_size")),
         merge_similar=collection is None,
     )

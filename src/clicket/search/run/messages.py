@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from clicket import system
 from clicket.kernel import SearchState
 from clicket.model.document import Document
 from clicket.search.findings import STOP_REASONS, Round, SearchResult
@@ -88,7 +88,7 @@ class MessageBuilder:
             "state": str(state),
             "message": text,
             "loop": loop,
-            "timestamp": time.time(),
+            "timestamp": system.now(),
             "query": self._question,
             "isFinal": final,
             **more,

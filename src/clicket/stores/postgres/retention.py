@@ -6,9 +6,9 @@ last reading while that is fresh.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+from clicket import system
 from clicket.ports import Keep, OnRemove, Stored, Sweep
 from clicket.stores.postgres.connection import Row
 from clicket.stores.postgres.pool import Pool
@@ -77,7 +77,7 @@ class Retention:
         self._plan: _Plan | None = None
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool, on_remove: OnRemove | None = None) -> Sweep:
-        now = time.time() if keep.now is None else keep.now
+        now = system.now() if keep.now is None else keep.now
         loose = await self._pool.query(_LOOSE, now)
         if dry:
             rows = (
@@ -115,8 +115,8 @@ class Retention:
     async def _next(self, keep: Keep, limit: int) -> tuple[list[int], bool]:
         """Up to `limit` calls to remove, and whether there may be more."""
         plan = self._plan
-        if plan is None or plan.keep != keep or plan.until < time.monotonic():
-            plan = self._plan = _Plan(keep, time.monotonic() + _FRESH)
+        if plan is None or plan.keep != keep or plan.until < system.monotonic():
+            plan = self._plan = _Plan(keep, system.monotonic() + _FRESH)
             if not _bounds_threads(keep):
                 plan.cut = await self._find_cut(keep)
         if plan.cut is not None:

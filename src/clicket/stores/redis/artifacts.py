@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from uuid import uuid4
 
+from clicket import system
 from clicket.bridge import Workers
 from clicket.errors import NotFound, StoreUnavailable
 from clicket.ports import Unstorable
@@ -31,7 +31,7 @@ class Artifacts:
         if await self._session.write("artifact_find", {"name": _checked(name), **pin}):
             return
         pieces = _pieces(chunks)
-        part, size = uuid4().hex, 0
+        part, size = system.random_hex(16), 0
         while True:
             # Those that wait in a file are read in a thread.
             piece = next(pieces, b"") if type(chunks) is list else await self._workers.run(lambda: next(pieces, b""))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
 
+from clicket import system
 from clicket.errors import ClicketError
 from clicket.ports import Notices, Stored
 from clicket.stores.redis.dead_owners import DeadOwner, DeadOwners
@@ -92,7 +92,7 @@ class Claims:
         kind = name + about
         left = self._unanswered.pop(kind, [])
         again = bool(left)
-        ticket = left.pop() if left else uuid4().hex
+        ticket = left.pop() if left else system.random_hex(16)
         if left:
             self._unanswered[kind] = left
         try:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import math
-from time import monotonic
 from typing import Any
 
 import msgspec
 
+from clicket import system
 from clicket.ports import Owner, Presence
 from clicket.stores.liveness import process_gone
 from clicket.stores.redis.session import Session
@@ -33,7 +33,7 @@ class DeadOwners:
 
     def __init__(self, session: Session, started: float, before: float) -> None:
         self._session = session
-        self._early, self._late = started - monotonic(), started - before
+        self._early, self._late = started - system.monotonic(), started - before
         self._leapt_at = -math.inf
         self._ahead: dict[int, tuple[bytes, float]] = {}
 
@@ -63,16 +63,16 @@ class DeadOwners:
     def _has_run_out(self, id: int, lease: float, renewed: bytes, age: float) -> bool:
         if age >= 0:
             self._ahead.pop(id, None)
-            return age > lease and monotonic() > self._leapt_at + lease
+            return age > lease and system.monotonic() > self._leapt_at + lease
         # Renewed in the future: the date was set back. A living owner renews itself again; one that does not for a lease is dead.
         seen, since = self._ahead.get(id, (b"", 0.0))
         if seen != renewed:
-            self._ahead[id] = (renewed, monotonic())
+            self._ahead[id] = (renewed, system.monotonic())
             return False
-        return monotonic() > since + lease
+        return system.monotonic() > since + lease
 
     async def _look(self) -> list[tuple[int, Owner, DeadOwner | None]]:
-        before = monotonic()
+        before = system.monotonic()
         time, found = await self._session.read("owners", {})
         now = float(time)
         owners: list[tuple[int, Any, Any]] = [(int(id), *rest) for id, *rest in found]
@@ -81,11 +81,11 @@ class DeadOwners:
 
     def check_clock(self, now: float, before: float) -> None:
         """`now` was read on the server between `before` and this moment; so was the last one."""
-        early, late = now - monotonic(), now - before
+        early, late = now - system.monotonic(), now - before
         if early > self._late + _LEAP or late < self._early - _LEAP:
             by = early - self._early
             logger.warning(
                 "%s: the server's date leapt by about %.0f s; leases are not judged for a while", self._session.url, by
             )
-            self._leapt_at = monotonic()
+            self._leapt_at = system.monotonic()
         self._early, self._late = early, late

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
+from clicket import system
 from clicket.errors import StoreUnavailable
 from clicket.model.figures import Figure
 from clicket.ports import Audited, DocumentWrite, Notices, StoredDocument, ToolHealth, Unstorable
@@ -49,7 +49,13 @@ class Records:
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         given = {name: value for name, value in msgspec.structs.asdict(health).items() if value is not None}
-        arguments = {"caller": caller, "thread": thread, "health": given, "expect": expect, "ticket": uuid4().hex}
+        arguments = {
+            "caller": caller,
+            "thread": thread,
+            "health": given,
+            "expect": expect,
+            "ticket": system.random_hex(16),
+        }
         written = bool(await self._session.write("put_tool_health", arguments))
         if written:
             self._notices.post("health", 0)
@@ -104,7 +110,7 @@ class Records:
         return await self._put(papers, [write.body for write in writes])
 
     async def _put(self, papers: list[dict[str, Any]], bodies: list[bytes]) -> bool:
-        arguments = {"papers": papers, "ticket": uuid4().hex}
+        arguments = {"papers": papers, "ticket": system.random_hex(16)}
         return bool(await self._session.write("put_documents", arguments, *map(bytes, bodies)))
 
     async def delete_document(self, kind: str, key: str) -> bool:
@@ -127,7 +133,7 @@ class Records:
 
     async def audit(self, bodies: Sequence[bytes]) -> None:
         if bodies:
-            await self._session.write("audit", {"ticket": uuid4().hex}, *map(bytes, bodies))
+            await self._session.write("audit", {"ticket": system.random_hex(16)}, *map(bytes, bodies))
 
     async def audited(self, before: int | None, limit: int) -> list[Audited]:
         found: list[Audited] = []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
+from clicket import system
 from clicket.ports import Keep, OnRemove, Sweep
 from clicket.stores.redis.rows import stored
 from clicket.stores.redis.session import Session
@@ -111,7 +111,7 @@ async def _going(session: Session, keep: Keep) -> AsyncGenerator[tuple[int, int]
 
 async def _end_pins(session: Session, keep: Keep, *, dry: bool) -> Sweep:
     swept, start = Sweep(), 0
-    now = repr(time.time() if keep.now is None else keep.now)
+    now = repr(system.now() if keep.now is None else keep.now)
     while True:
         arguments = {"now": now, "start": start if dry else 0, "limit": _STEP, "dry": dry}
         over, artifacts, size = await session.write("pins_end", arguments)

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
+from clicket import system
 from clicket.errors import StoreUnavailable
 from clicket.ports import Owner, Unstorable
-from clicket.stores.liveness import host_clock
 from clicket.stores.redis.address import Address
 from clicket.stores.redis.connection import Command, ConnectionPool, packed, refusal
 from clicket.stores.redis.scripts import script
@@ -59,14 +59,14 @@ class Session:
     def identified(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The question of an owner. It lives as long as it asks, and says so when it has not for a while."""
         arguments |= {"store": self.store, "me": self.me, "generation": self.generation}
-        if self._announced != self.generation or host_clock() > self._renew_by:
+        if self._announced != self.generation or system.uptime() > self._renew_by:
             arguments["owner"] = self.owner
         return arguments
 
     def renewed(self, arguments: dict[str, Any]) -> None:
         """The question was answered."""
         if "owner" in arguments:
-            self._announced, self._renew_by = arguments["generation"], host_clock() + self._lease / 20
+            self._announced, self._renew_by = arguments["generation"], system.uptime() + self._lease / 20
 
     async def read(self, name: str, arguments: dict[str, Any], *data: bytes) -> Any:
         command = self.command(name, {**arguments, "store": self.store}, *data)

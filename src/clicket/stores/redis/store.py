@@ -10,12 +10,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
 from typing import Any
-from uuid import uuid4
 
 from redis.exceptions import ResponseError
 
+from clicket import system
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event
@@ -139,11 +138,11 @@ class RedisStore:
         connection = Connection(self._address, self._timeout, self._on_connect)
         try:
             await self._connect(connection)
-            before = monotonic()
+            before = system.monotonic()
             arguments = {
                 "schema": SCHEMA,
-                "store": uuid4().hex,
-                "ticket": uuid4().hex,
+                "store": system.random_hex(16),
+                "ticket": system.random_hex(16),
                 "owner": session.owner,
                 "generation": 1,
             }

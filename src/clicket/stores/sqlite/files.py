@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
 from collections.abc import Iterable
 from pathlib import Path
-from uuid import uuid4
 
+from clicket import system
 from clicket.errors import NotFound, StoreUnavailable
 from clicket.private_files import make_folder, opener
 
@@ -41,7 +40,7 @@ class ArtifactFiles:
                 sync(path)
                 self._sync_folders(path.parent)
             return
-        partial = path.with_name(f".{uuid4().hex}")
+        partial = path.with_name(f".{system.random_hex(16)}")
         try:
             make_folder(path.parent)
             with open(partial, "xb", opener=opener) as file:
@@ -93,7 +92,7 @@ def _remove(paths: Iterable[Path], *, dry: bool = False) -> tuple[int, int]:
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             facts = path.stat()
-            if facts.st_mtime < time.time() - _YOUNG:
+            if facts.st_mtime < system.now() - _YOUNG:
                 if not dry:
                     path.unlink()
                 count, freed = count + 1, freed + facts.st_size

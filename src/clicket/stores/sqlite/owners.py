@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import apsw
 
+from clicket import system
 from clicket.ports import Owner, Presence, Stored
-from clicket.stores.liveness import host_clock, is_dead
+from clicket.stores.liveness import is_dead
 from clicket.stores.sqlite.queues import keys_in_turn
 from clicket.stores.sqlite.rows import select
 
@@ -24,7 +25,7 @@ def register(connection: apsw.Connection, owner: Owner, id: int | None = None) -
     connection.execute(
         "INSERT INTO owners (id, host, boot, pid, started, lease, renewed) VALUES (?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (id) DO UPDATE SET renewed = excluded.renewed",
-        (id, owner.host, owner.boot, owner.pid, owner.started, owner.lease, host_clock()),
+        (id, owner.host, owner.boot, owner.pid, owner.started, owner.lease, system.uptime()),
     )
     return connection.last_insert_rowid() if id is None else id
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import apsw
 
+from clicket import system
 from clicket.ports import Backlog, Grant
 from clicket.stores.bucket import take_tokens
-from clicket.stores.liveness import boot_id, host_clock
 
 __all__ = ["backlog", "keys_in_turn", "take"]
 
@@ -75,10 +75,11 @@ def backlog(connection: apsw.Connection) -> list[Backlog]:
 def take(connection: apsw.Connection, name: str, rate: float, burst: int, count: int) -> Grant:
     """By the clock of the machine, which starts anew with it."""
     sql = "SELECT full_at FROM buckets WHERE name = ? AND boot = ?"
-    before = connection.execute(sql, (name, boot_id())).get or 0.0
-    grant, full_at = take_tokens(before, host_clock(), rate, burst, count)
+    before = connection.execute(sql, (name, system.current().process().boot)).get or 0.0
+    grant, full_at = take_tokens(before, system.uptime(), rate, burst, count)
     if grant.granted or full_at < before:
         connection.execute(
-            "INSERT OR REPLACE INTO buckets (name, boot, full_at) VALUES (?, ?, ?)", (name, boot_id(), full_at)
+            "INSERT OR REPLACE INTO buckets (name, boot, full_at) VALUES (?, ?, ?)",
+            (name, system.current().process().boot, full_at),
         )
     return grant

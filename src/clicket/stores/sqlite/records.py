@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
 
+from clicket import system
 from clicket.model.figures import Figure
 from clicket.ports import (
     SHARED_PLACE,
@@ -254,7 +254,7 @@ def document(connection: apsw.Connection, kind: str, key: str) -> StoredDocument
 
 
 def put_document(connection: apsw.Connection, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-    values = (body, time.time(), kind, key)
+    values = (body, system.now(), kind, key)
     if expect is None or expect == 0:
         sql = "INSERT INTO documents (body, updated_at, kind, key, version) VALUES (?1, ?2, ?3, ?4, 1) ON CONFLICT DO "
         update = f"UPDATE SET body = ?1, updated_at = ?2, version = {_more('version', '1')}"
@@ -291,7 +291,7 @@ def documents(connection: apsw.Connection, kind: str, after: str, limit: int) ->
 
 
 def audit(connection: apsw.Connection, bodies: Sequence[bytes]) -> None:
-    now = time.time()
+    now = system.now()
     connection.executemany("INSERT INTO audit (at, body) VALUES (?, ?)", [(now, body) for body in bodies])
 
 

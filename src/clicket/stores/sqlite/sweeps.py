@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 import apsw
 
+from clicket import system
 from clicket.bridge import Workers
 from clicket.ports import Keep, OnRemove, Sweep
 from clicket.stores.sqlite import records, retention
@@ -40,7 +40,7 @@ class Sweeps:
         self._sweep_plan: retention.SweepPlan | None = None
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool, on_remove: OnRemove | None) -> Sweep:
-        artifacts, size = await self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
+        artifacts, size = await self._end_pins(system.now() if keep.now is None else keep.now, dry=dry)
         if dry:
             swept = await self._read(lambda c: retention.count_over(c, keep))
         else:
@@ -60,7 +60,7 @@ class Sweeps:
         return swept
 
     def _plan_of(self, keep: Keep) -> retention.SweepPlan:
-        now = time.monotonic()
+        now = system.monotonic()
         if self._sweep_plan is None or not self._sweep_plan.is_for(keep, now):
             self._sweep_plan = retention.SweepPlan(keep, now + _PLAN_FRESH)
         return self._sweep_plan

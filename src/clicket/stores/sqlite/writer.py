@@ -16,11 +16,11 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
+from clicket import system
 from clicket.bridge import Workers, fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import dump_unit
 from clicket.ports import Append, Done, Owner, Unstorable
-from clicket.stores.liveness import host_clock
 from clicket.stores.sqlite import cache, owners
 from clicket.stores.sqlite.appends import IN_ROW, Appends, Waiting
 from clicket.stores.sqlite.checkpoint import Checkpointer
@@ -119,7 +119,7 @@ class Writer:
                 self._queue.append((change, done, body))
                 self._flush()
                 return
-            started = host_clock()
+            started = system.uptime()
             if started >= self._threaded_until:
                 outcome = self._write_alone(change, body, started)
                 if outcome is not _LOCKED:
@@ -139,7 +139,7 @@ class Writer:
 
     async def run_briefly(self, job: Callable[[apsw.Connection], T]) -> T:
         """As `run`, for a job no longer than an append: on the loop, if the loop may write now."""
-        started = host_clock()
+        started = system.uptime()
         if not self._inline or self._in_thread or started < self._threaded_until:
             return await self.run(job)
         try:
@@ -160,7 +160,7 @@ class Writer:
     def register_or_renew(self, connection: apsw.Connection) -> None:
         """Register this owner, or renew its lease, inside a transaction."""
         self.owner = self._appends.owner = owners.register(connection, self._identity, self.owner or None)
-        self.renew_by = host_clock() + self._identity.lease / 2
+        self.renew_by = system.uptime() + self._identity.lease / 2
 
     def data_version(self) -> int | None:
         """A number that changes when another connection commits, but not this one. On the loop; None while the thread writes."""
@@ -215,7 +215,7 @@ class Writer:
         queue = self._queue
         group = [queue.popleft() for _ in range(min(len(queue), _MAX_GROUP))]
         if self._inline:
-            started = host_clock()
+            started = system.uptime()
             if started >= self._threaded_until:
                 outcomes = self._write(group, busy=0)
                 if outcomes is not None:
@@ -231,7 +231,7 @@ class Writer:
         self._commits += 1
         if self._commits * _COMMIT_PAGES >= _CHECKPOINT_PAGES:
             self._look_at_log()
-        now = host_clock()
+        now = system.uptime()
         if now - started > _SLOW:
             self._was_slow(started, now)
 
@@ -320,10 +320,10 @@ class Writer:
 
     def _write_patiently(self, group: list[Waiting]) -> list[_Outcome]:
         # A group that comes right after one that waited in vain has waited as long in the queue.
-        waited = host_clock() - self._gave_up < 1.0
+        waited = system.uptime() - self._gave_up < 1.0
         outcomes = self._write(group, busy=100 if waited else self._busy_timeout)
         if outcomes is None:
-            self._gave_up = host_clock()
+            self._gave_up = system.uptime()
             failure = StoreUnavailable(
                 f"{self.path} is locked by another process for over {self._busy_timeout / 1000:g} s. "
                 "Nothing was written; end the other writer or try again."
@@ -333,7 +333,7 @@ class Writer:
 
     def _write(self, group: list[Waiting], busy: int, *, together: bool = True) -> list[_Outcome] | None:
         """One transaction. None: the file is locked, nothing was written. `together`: see `apply_group`."""
-        now = host_clock()
+        now = system.uptime()
         if now >= self._check_files_at and self._were_replaced(now):
             return [replaced(self.path)] * len(group)
         execute, stats = self._cursor.execute, self._stats

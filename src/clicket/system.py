@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 Done = Callable[[Any, BaseException | None], None]
+_DIGIT_BYTES = 10
+_DIGIT_BATCH = 200
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -66,6 +68,11 @@ class Threads(Protocol):
 class System:
     """The real one. Its clocks are the C functions themselves: a call reads them several times."""
 
+    def __init__(self) -> None:
+        self.digits: list[str] = []
+        """Random digits for ids, each 80 bits, fetched in batches: a system call per id would cost more than the rest of the id."""
+        os.register_at_fork(after_in_child=self.digits.clear)  # or parent and child would make the same ids
+
     now: Callable[[], float] = staticmethod(time.time)
     """Seconds since the epoch."""
     monotonic: Callable[[], float] = staticmethod(time.perf_counter)
@@ -74,6 +81,12 @@ class System:
 
     uptime: Callable[[], float] = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     """Seconds since this machine started, the same for all its processes. It counts sleep, and no change of the date moves it."""
+
+    def more_digits(self) -> str:
+        """When `digits` is empty: it has some again, and one is returned."""
+        first, *rest = self.random_bytes(_DIGIT_BYTES * _DIGIT_BATCH).hex(" ", _DIGIT_BYTES).split()
+        self.digits.extend(rest)
+        return first
 
     def process(self) -> Process:
         return Process(_host(), _boot(), os.getpid())

@@ -15,12 +15,13 @@ import msgspec
 from clicket import Event, Record, State
 from clicket.kernel import CALL
 
-__all__ = ["Ack", "Effect", "Finding", "Rule", "Verdict", "judge"]
+__all__ = ["Ack", "Effect", "Finding", "Rule", "Verdict", "ended", "judge", "sound"]
 
 _NEVER_RAN = frozenset(
     {"tool_not_found", "permission_denied", "approval_denied", "invalid_input", "tool_unavailable", "arguments_lost"}
 )
 """Error codes that mean: the tool did not run."""
+_AFTER_THE_END = ("late_result", "resolved")
 _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 
 
@@ -116,8 +117,8 @@ def judge(
     for id, record in stored.items():
         rule = rules[record.tool]
         checks = (
-            _sound(record),
-            _ended(record),
+            sound(record),
+            ended(record),
             _effects(record, ran[id], rule),
             _attempts(record, ran[id], rule),
             _outcome(record, ran[id], rule, max_claims),
@@ -146,7 +147,7 @@ def _missing(id: str, answered: Sequence[Ack], ran: Sequence[Effect]) -> list[Fi
     return found
 
 
-def _sound(record: Record) -> Found:
+def sound(record: Record) -> Found:
     """Event numbers have no gap, every transition is in the table, one end, and after it nothing but late results."""
     events = record.events
     if [event.seq for event in events] != list(range(1, len(events) + 1)):
@@ -169,14 +170,14 @@ def _sound(record: Record) -> Found:
         yield "wrong", f"it is listed as {record.state}, and its events end in {state}"
 
 
-def _ended(record: Record) -> Found:
+def ended(record: Record) -> Found:
     ends = [event for event in record.events if event.is_terminal]
     if len(ends) > 1:
         yield "wrong", f"it ended {len(ends)} times: {', '.join(f'{e.seq} {e.state}' for e in ends)}"
     if not ends and record.waiting_for != "approval":
         yield "wrong", f"it was left behind, {record.state}"
     if ends:
-        after = [event.type for event in record.events if event.seq > ends[0].seq and event.type != "late_result"]
+        after = [event.type for event in record.events if event.seq > ends[0].seq and event.type not in _AFTER_THE_END]
         if after:
             yield "wrong", f"after its end came {after}"
 
@@ -202,7 +203,7 @@ def _attempts(record: Record, ran: Sequence[Effect], rule: Rule) -> Found:
     """The journal shows a reason for every attempt after the first. A first attempt needs an approval if the policy
     asks for one."""
     cause = ""
-    approved = False
+    approved = ruled_out = False
     retries = 0
     for event in record.events:
         if event.type == "approval_given":
@@ -211,12 +212,14 @@ def _attempts(record: Record, ran: Sequence[Effect], rule: Rule) -> Found:
             cause = str((event.data.get("error") or {}).get("code"))
             approved = False
             retries += cause != "outcome_unknown"
+        elif event.type == "reconcile_ended":
+            ruled_out = event.data["outcome"] == "did_not_happen"
         elif event.type == "attempt_started":
             attempt = event.data["attempt"]
             if attempt == 1:
                 if rule.needs_approval and not approved:
                     yield "wrong", "it ran without the approval that it needs"
-            elif cause == "outcome_unknown" and not rule.repeatable and not (rule.recovery == "ask" and approved):
+            elif cause == "outcome_unknown" and not (rule.repeatable or ruled_out or (rule.recovery == "ask" and approved)):
                 effects = [effect.attempt for effect in ran if effect.attempt <= attempt]
                 kind = "repeated" if len(effects) > 1 else "wrong"
                 yield kind, f"attempt {attempt} was made though the outcome of the one before is unknown"
@@ -224,7 +227,7 @@ def _attempts(record: Record, ran: Sequence[Effect], rule: Rule) -> Found:
                 yield "repeated", f"attempt {attempt} was made after a timeout"
             elif not cause:
                 yield "repeated" if not rule.repeatable else "wrong", f"attempt {attempt} was made for no reason"
-            cause = ""
+            cause, ruled_out = "", False
     if retries > rule.max_retries:
         yield "wrong", f"it was retried {retries} times, its tool allows {rule.max_retries}"
 
@@ -239,6 +242,9 @@ def _outcome(record: Record, ran: Sequence[Effect], rule: Rule, max_claims: int)
         if record.cached:
             if not rule.cached or record.attempts:
                 yield "wrong", f"it was served from the cache after {len(record.attempts)} attempts"
+        elif (record.metadata or {}).get("answered_by"):
+            if ran:
+                yield "wrong", "a person answered in the tool's place, and the tool ran"
         elif len(record.attempts) not in [effect.attempt for effect in ran]:
             yield "wrong", f"it is completed, and attempt {len(record.attempts)} had no effect"
         return

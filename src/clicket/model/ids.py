@@ -8,7 +8,6 @@ A program's use of a tool is a call with the id of the program's call and a numb
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from hashlib import sha256
@@ -29,8 +28,6 @@ __all__ = [
     "use_id",
 ]
 
-_BYTES = 10
-_BATCH = 200
 _USE = re.compile(r"\.u([0-9]{1,9})(?:~[^~]*)?\Z")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _ALIAS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+\.\d+\.\d+(\.u\d+)*")
@@ -39,26 +36,19 @@ _MAX_PARENT = 480
 
 
 def _generator() -> Callable[[], str]:
-    """Randomness is fetched in batches: a system call per id would cost more than the rest of the id."""
-    pool: list[str] = []
     millisecond, prefix = 0, ""
-
-    def fill() -> str:
-        first, *rest = system.current().random_bytes(_BYTES * _BATCH).hex(" ", _BYTES).split()
-        pool.extend(rest)
-        return first
 
     def generate() -> str:
         nonlocal millisecond, prefix
-        now = int(system.now() * 1000)
+        here = system.current()
+        now = int(here.now() * 1000)
         if now != millisecond:
             prefix, millisecond = f"{now:012x}", now
         try:
-            return prefix + pool.pop()
+            return prefix + here.digits.pop()
         except IndexError:
-            return prefix + fill()
+            return prefix + here.more_digits()
 
-    os.register_at_fork(after_in_child=pool.clear)  # or parent and child would make the same ids
     return generate
 
 

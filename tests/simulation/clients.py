@@ -1,0 +1,191 @@
+"""Programs that make calls, cancel and watch them; people and other systems that answer them. What they saw goes on record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from tests.crash.judge import Ack
+from tests.simulation.scene import TOOLS
+
+from clicket.engine.stored_calls import Closed
+from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound, StoreUnavailable, UsageError
+from clicket.model import ToolResult
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster, Member
+
+__all__ = ["Clients"]
+
+_UNANSWERED = (StoreUnavailable, NotFound, Conflict, Closed, AgentBusy)
+"""Errors that acknowledge nothing."""
+CALLERS = ("", "", "ann", "bob")
+
+
+class Clients:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._world, self._scene = cluster, cluster.world, cluster.scene
+        self.given: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {}
+
+    def do(self, member: Member, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Something that a program does in a process. It ends with its process."""
+
+        async def client() -> None:
+            try:
+                await work
+            except _UNANSWERED:
+                pass
+            except UsageError as error:
+                if "not open" not in str(error) and "is closed" not in str(error):
+                    self._world.wrong("errors are expected ones", f"{name}: {error!r}")
+            except ClicketError as error:
+                self._world.wrong("errors are expected ones", f"{name}: {error!r}")
+
+        task = self._world.spawn(member.node, client())
+        task.set_name(name)
+        member.clients.append(task)
+
+    # Calls.
+
+    def make_call(self, number: int) -> None:
+        """A program makes a call, perhaps twice, and perhaps cancels it."""
+        chance, id = self._world.chance, f"c{number}"
+        self.given[id] = self._request(number)
+        for _ in range(2 if chance.random() < 0.15 else 1):
+            if (member := self._cluster.up()) is not None:
+                self.do(member, self._call(member, id, waits=chance.random() < 0.6), id)
+        if chance.random() < 0.25:
+            self._world.loop.call_later(chance.expovariate(1), self._cancel, id)
+        if chance.random() < 0.2:
+            self._world.loop.call_later(chance.expovariate(2), self._watch, id)
+
+    def _request(self, number: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
+        chance = self._world.chance
+        waits = (0, 0, 0.01, 0.1, 0.5, 1.4, 5.0)
+        name = chance.choice(TOOLS).name
+        given: dict[str, Any] = {"before": chance.choice(waits), "after": chance.choice(waits)}
+        if name in ("pay", "put"):
+            given["fails"] = chance.choice((0, 0, 1, 4))
+        if name == "look_up":
+            given = {"before": 0.3, "after": 0, "key": chance.randint(0, 1)}
+        if name == "rated":
+            given = {"before": 0.01, "after": 0}
+        options: dict[str, Any] = {"thread": f"t{number % 3}"}
+        if chance.random() < 0.15:
+            options["deadline"] = chance.uniform(0.5, 8)
+        if chance.random() < 0.1:
+            options["not_before"] = self._world.system.now() + chance.uniform(0.5, 6)
+        if chance.random() < 0.1:
+            options["priority"] = 5
+        return name, given, options
+
+    def _runtime(self, member: Member, id: str) -> Any:
+        assert member.runtime is not None
+        caller = CALLERS[hash(int(id[1:])) % len(CALLERS)] if id[1:].isdigit() else ""
+        return member.runtime.acting_for(caller) if caller else member.runtime
+
+    async def _call(self, member: Member, id: str, *, waits: bool) -> None:
+        tool, arguments, options = self.given[id]
+        runtime = self._runtime(member, id)
+        if waits:
+            self._answered(id, await runtime.call(tool, arguments, id=id, **options))
+        else:
+            handle = await runtime.submit(tool, arguments, id=id, **options)
+            self._scene.acks.append(Ack(did="submit", id=id))
+            self._stored(id, "submit")
+            self._answered(id, await handle.result())
+
+    def _answered(self, id: str, result: ToolResult) -> None:
+        code = result.error.code if result.error is not None else None
+        self._scene.acks.append(
+            Ack(did="result", id=id, state=result.state.value, code=code, output=result.output, artifact=result.artifact)
+        )
+        if (found := self._stored(id, "result")) and found.ended_at is None:
+            self._world.wrong("durable before visible", f"a caller of {id} got {result.state}, and the store has {found.state}")
+
+    def _stored(self, id: str, what: str) -> Any:
+        """The call, which the store must have."""
+        found = self._cluster.find(id)
+        if found is None:
+            self._world.wrong("acknowledged means stored", f"{what} of {id} was answered, and the store does not have it")
+        return found
+
+    def _cancel(self, id: str) -> None:
+        async def cancel(member: Member) -> None:
+            took = await self._runtime(member, id).cancel(id)
+            self._scene.acks.append(Ack(did="cancel", id=id, took=took))
+
+        if (member := self._cluster.up()) is not None:
+            self.do(member, cancel(member), f"cancel {id}")
+
+    def _watch(self, id: str) -> None:
+        async def watch(member: Member) -> None:
+            handle = await self._runtime(member, id).handle(id)
+            last = 0
+            async for event in handle.events():
+                if event.seq != last + 1:
+                    self._world.wrong("events without holes", f"a reader of {id} got event {event.seq} after {last}")
+                last = event.seq
+                self._scene.acks.append(Ack(did="saw", id=id, seq=event.seq, type=event.type, state=event.state.value))
+
+        if (member := self._cluster.up()) is not None:
+            self.do(member, watch(member), f"watch {id}")
+
+    def make_schedule(self) -> None:
+        async def make(member: Member) -> None:
+            assert member.runtime is not None
+            await member.runtime.schedule("minutely", "* * * * *", "put", {"before": 0, "after": 0, "fails": 0}, catch_up="all", overlap="allow")
+            self._scene.scheduled_at = self._world.now
+
+        if (member := self._cluster.up()) is not None:
+            self.do(member, make(member), "schedule")
+
+    # People and other systems.
+
+    def ask_a_person(self) -> None:
+        if (member := self._cluster.up()) is not None:
+            self.do(member, self._decide(member, all_=False), "a person")
+            if self._world.chance.random() < 0.3 and (other := self._cluster.up()) is not None:
+                self.do(other, self._decide(other, all_=False), "another person")
+
+    def ask_all_people(self) -> None:
+        if (member := self._cluster.up()) is not None:
+            self.do(member, self._decide(member, all_=True), "people")
+
+    async def _decide(self, member: Member, *, all_: bool) -> None:
+        runtime, chance = member.runtime, self._world.chance
+        assert runtime is not None
+        page = await runtime.history(limit=200, active=True)
+        for record in page.items:
+            if not all_ and chance.random() < 0.5:
+                continue
+            await asyncio.sleep(0)
+            if record.waiting_for == "approval":
+                await self._decide_one(runtime, record)
+            elif record.waiting_for == "external" and (token := self._scene.tokens.get(record.id)) is not None:
+                output = {"id": record.id, "attempt": 1}
+                if chance.random() < 0.8:
+                    await runtime.complete(token, output)
+                    self._scene.completed[record.id] = output
+                else:
+                    await runtime.fail(token, "it did not work")
+        if not all_ and chance.random() < 0.3:
+            for record in (await runtime.unknown(limit=20)).items:
+                await runtime.resolve(record.id, happened=chance.random() < 0.5, by="p0", thread=record.thread)
+
+    async def _decide_one(self, runtime: Any, record: Any) -> None:
+        chance, by, thread = self._world.chance, f"p{self._world.chance.randint(1, 1_000_000)}", record.thread
+        dice = chance.random()
+        if (record.approval or {}).get("purpose") == "input":
+            took = await runtime.respond(record.id, {"name": "x"}, by=by, thread=thread)
+        elif dice < 0.6:
+            took = await runtime.approve(record.id, by=by, thread=thread)
+        elif dice < 0.75 and record.tool == "approved":
+            arguments = {"before": 0.02, "after": 0.02}
+            took = await runtime.approve(record.id, by=by, thread=thread, arguments=arguments)
+        elif dice < 0.85 and record.tool == "approved":
+            took = await runtime.respond(record.id, {"id": record.id, "attempt": 0}, by=by, thread=thread)
+        else:
+            took = await runtime.deny(record.id, by=by, thread=thread)
+        self._scene.acks.append(Ack(did="decide", id=record.id, took=took, text=by))

@@ -1,0 +1,239 @@
+"""Runtimes over one store, what clients and people do with them, and what befalls them. One seed decides all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.simulation.clients import Clients
+from tests.simulation.conversations import Conversations
+from tests.simulation.loop import Node
+from tests.simulation.network import Network, NetworkSession
+from tests.simulation.scene import POLICY, TOOLS, Scene
+from tests.simulation.store_model import StoreModel
+from tests.simulation.team import Team
+from tests.simulation.world import World
+
+from clicket import Runtime
+from clicket.errors import StoreUnavailable
+from clicket.settings import Settings
+
+__all__ = ["Cluster"]
+
+LEASE = 3.0
+BUDGETS = ({"scope": "all", "period": "total", "limit_tokens": 1_000_000},)
+_STORM = 15.0
+"""Seconds in which faults happen."""
+_REST = 240.0
+"""Seconds after the faults in which everything must have ended."""
+
+
+class Member:
+    """A process with a runtime."""
+
+    def __init__(self, cluster: Cluster, place: int) -> None:
+        world = cluster.world
+        self.cluster, self.place = cluster, place
+        self.node: Node = world.add_node(f"n{place}")
+        self.runtime: Runtime | None = None
+        self.team: Team | None = None
+        self._leave: asyncio.Future[None] = world.loop.create_future()
+        self.life = world.spawn(self.node, self._live())
+        self.clients: list[asyncio.Task[None]] = []
+
+    @property
+    def is_up(self) -> bool:
+        return self.node.is_alive and self.runtime is not None and self.runtime.is_open
+
+    async def _live(self) -> None:
+        cluster = self.cluster
+        session = NetworkSession(cluster.network, self.node, cluster.model, notices=cluster.notices)
+        settings = Settings(
+            store="memory://", lease=LEASE, cancel_grace=0.3, close_timeout=2.0, queue_timeout=20.0, max_concurrency=4, open_timeout=30.0,
+            budgets=BUDGETS,
+        )  # fmt: skip
+        gives_away = self.place == cluster.gives_away
+        runtime = Runtime(TOOLS, store=session, policy=POLICY, engine="workers" if gives_away else None, settings=settings)
+        team = Team(runtime) if cluster.has_agents else None
+        try:
+            async with runtime:
+                self.runtime, self.team = runtime, team
+                await self._leave
+        except StoreUnavailable:
+            pass  # it could not be opened: another one is started
+
+    def leave(self) -> None:
+        """Close, as a deployment does."""
+        if not self._leave.done():
+            self._leave.set_result(None)
+
+
+class Cluster:
+    def __init__(self, world: World, *, members: int, calls: int, faults: bool = True) -> None:
+        chance = world.chance
+        self.world, self.scene, self.model = world, Scene(world), StoreModel()
+        self.notices = chance.random() < 0.7
+        self.model.claims_by_append = self.notices
+        bad = faults and chance.random() < 0.7
+        self.network = Network(
+            world, lost=0.02 * bad, unheard=0.03 * bad, late=0.03 * bad, notices_lost=chance.choice((0.0, 0.1, 1.0))
+        )
+        self.gives_away = 0 if members > 1 and chance.random() < 0.3 else -1
+        self.scene.recorded = self._recorded
+        self.members: list[Member] = []
+        self._size, self._calls, self._faults = members, calls, faults
+        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.15
+        self.clients, self.conversations = Clients(self), Conversations(self)
+        self.faults = Counter[str]()
+        self.is_slow = bool(world.loop.slow)
+        self.known_tokens = 0
+        """Of the ledger, without what is only assumed."""
+        self.books: tuple[int, int, int] | None = None
+        """At rest: tokens of the ledger, of the account, and those that are reserved."""
+
+    # The story.
+
+    async def run(self) -> None:
+        world, chance = self.world, self.world.chance
+        self.members = [Member(self, place) for place in range(self._size)]
+        plan: list[tuple[float, Callable[[], None]]] = []
+        for number in range(self._calls):
+            plan.append((chance.uniform(0, 10), lambda number=number: self.clients.make_call(number)))
+        plan += [(chance.uniform(0.5, _STORM), self.clients.ask_a_person) for _ in range(self._calls)]
+        if self.has_agents:
+            for number in range(self._calls // 3):
+                plan.append((chance.uniform(0, 10), lambda number=number: self.conversations.send(number)))
+        if self.has_schedule:
+            plan.append((chance.uniform(0, 10), self.clients.make_schedule))
+        if self._faults:
+            plan += [(chance.uniform(0.2, _STORM), self.fault) for _ in range(chance.randint(1, 6))]
+        for at, act in sorted(plan, key=lambda each: each[0]):
+            await asyncio.sleep(max(at - world.now, 0))
+            act()
+        await asyncio.sleep(max(_STORM - world.now, 0))
+        await self.rest()
+        await self.close()
+
+    async def rest(self) -> None:
+        """The faults are over: everything ends."""
+        self.network.calm()
+        self.world.loop.on_step = lambda: None
+        for member in self.members:
+            member.node.skew = 0.0
+        self.gives_away = -1
+        until = self.world.now + _REST
+        while self.world.now < until:
+            self.replace_the_dead()
+            self.clients.ask_all_people()
+            self.conversations.send_unanswered()
+            await asyncio.sleep(1.0)
+            if self.is_at_rest():
+                await self.read_books()
+                return
+        for call in self.model.calls.values():
+            if call.ended_at is None:
+                self.world.wrong("everything ends", f"call {call.id} of {call.tool} is {call.state} for ever, waiting for {call.waiting_for}")
+        for member in self.members:
+            for client in member.clients:
+                if member.node.is_alive and not client.done():
+                    self.world.wrong("every waiter is answered", f"a client of {member.node} waits for ever: {client.get_name()}")
+
+    def is_at_rest(self) -> bool:
+        waiting = any(not client.done() for member in self.members if member.node.is_alive for client in member.clients)
+        up = all(member.is_up for member in self.members)
+        answered = all(message.answers for message in self.conversations.messages)
+        scheduled = not self.has_schedule or self.world.now > _STORM + 130
+        return up and answered and scheduled and not waiting and all(call.ended_at is not None for call in self.model.calls.values())
+
+    def _recorded(self) -> Iterator[tuple[str, int]]:
+        for call in self.model.calls.values():
+            if call.tool in ("agent:boss", "agent:helper"):
+                events = call.events()
+                message = events[0].data["arguments"]["message"]
+                for event in events:
+                    entry = event.data.get("entry") or {}
+                    if entry.get("e") == "reply":
+                        yield message, entry["step"]
+
+    def up(self) -> Member | None:
+        members = [member for member in self.members if member.is_up]
+        return self.world.chance.choice(members) if members else None
+
+    def find(self, id: str) -> Any:
+        return next((call for call in self.model.calls.values() if call.id == id), None)
+
+    async def read_books(self) -> None:
+        """What is reserved by dead processes is settled by a sweep."""
+        member = self.up()
+        if member is None:
+            return
+        runtime = member.runtime
+        assert runtime is not None
+
+        async def read() -> None:
+            book = runtime.engine.book
+            await asyncio.sleep(3 * LEASE)
+            await book.sweep(1e9)
+            accounts = [account async for _, account, _ in book.accounts.listed()]
+            used = sum(account.used()[1] for account in accounts)
+            reserved = sum(hold.tokens for account in accounts for hold in account.holds.values())
+            entries = [entry async for page in book.ledger.pages() for entry in page.entries.values()]
+            self.books = sum(entry.all_tokens for entry in entries), used, reserved
+            self.known_tokens = sum(entry.all_tokens for entry in entries if not entry.assumed)
+
+        if self.has_agents:
+            await self.world.spawn(member.node, read())
+
+    async def close(self) -> None:
+        for member in self.members:
+            member.leave()
+        lives = [member.life for member in self.members if member.node.is_alive]
+        done, open_ = await asyncio.wait(lives, timeout=60.0)
+        for member in self.members:
+            if member.life in open_:
+                self.world.wrong("a runtime closes", f"{member.node} is not closed after a minute")
+            elif member.life in done and (error := member.life.exception()) is not None:
+                self.world.wrong("a runtime lives", f"{member.node}: {error!r}")
+
+    # Faults.
+
+    def fault(self) -> None:
+        chance, world = self.world.chance, self.world
+        member = chance.choice(self.members)
+        kind = chance.choice(("crash", "crash", "crash", "pause", "pause", "leave", "cut", "skew"))
+        self.faults[kind] += 1
+        if kind == "crash":
+            self.crash(member)
+        elif kind == "pause":
+            member.node.paused_until = world.now + chance.uniform(0.5, 3 * LEASE)
+        elif kind == "leave":
+            member.leave()
+        elif kind == "cut":
+            self.network.cut[member.node] = world.now + chance.uniform(0.5, 2 * LEASE)
+        else:
+            member.node.skew = chance.uniform(-100, 100)
+            member.node.skewed = True
+        world.loop.call_later(chance.uniform(0, 4), self.replace_the_dead)
+
+    def crash(self, member: Member) -> None:
+        """At one of the next callbacks, whichever process it is of."""
+        steps = self.world.loop.steps + self.world.chance.choice((0, 1, 3, 10, 30, 100))
+        before = self.world.loop.on_step
+
+        def on_step() -> None:
+            if self.world.loop.steps >= steps:
+                self.world.loop.on_step = before
+                member.node.is_alive = False
+                self.model.sessions = {me: each for me, each in self.model.sessions.items() if each._node is not member.node}  # type: ignore[attr-defined]
+
+        self.world.loop.on_step = on_step
+
+    def replace_the_dead(self) -> None:
+        for index, member in enumerate(self.members):
+            if not member.node.is_alive or member.life.done():
+                if member.node.is_alive and not member.life.cancelled() and (error := member.life.exception()) is not None:
+                    self.world.wrong("a runtime lives", f"{member.node}: {error!r}")
+                self.members[index] = Member(self, member.place)
+

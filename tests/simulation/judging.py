@@ -1,0 +1,181 @@
+"""Judges a seed by what the outside saw and what the store says at the end. Each guarantee is a predicate with a name."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from tests.crash.judge import ended, judge, sound
+from tests.simulation.cluster import Cluster
+from tests.simulation.scene import RULES, Body
+from tests.simulation.world import EPOCH
+
+from clicket.model import Record, fold
+
+__all__ = ["check"]
+
+_SLACK = 1e-6
+
+
+def check(cluster: Cluster) -> None:
+    """Everything that must hold, also in a seed that did not come to rest."""
+    world, scene = cluster.world, cluster.scene
+    records = [fold(call.events()) for call in cluster.model.calls.values()]
+    plain = [record for record in records if record.tool in RULES]
+    stored = {record.id for record in plain}
+    acknowledged = {ack.id for ack in scene.acks if ack.did != "saw"}
+    acks = [ack for ack in scene.acks if ack.id in stored or ack.id in acknowledged]  # a reader may see a call that is then refused
+    for finding in judge(plain, scene.effects, acks, RULES).findings:
+        world.wrong(finding.kind, f"call {finding.id}: {finding.text}")
+    for record in records:
+        if record.tool not in RULES:
+            for kind, text in (*sound(record), *ended(record)):
+                world.wrong(kind, f"call {record.id} of {record.tool}: {text}")
+    for predicate in PREDICATES:
+        for text in predicate(cluster, records):
+            world.wrong(predicate.__name__.replace("_", " "), text)
+
+
+Wrong = Iterator[str]
+
+
+def slots_return(cluster: Cluster, records: list[Record]) -> Wrong:
+    for name, held in cluster.model.slots.items():
+        if held and all(member.node.is_alive for member in cluster.members):
+            yield f"{name} is held by {held}"
+
+
+def one_body_at_a_time(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Of one call in one process: a second attempt begins after the first body has ended."""
+    by_call: defaultdict[tuple[str, object], list[Body]] = defaultdict(list)
+    for body in cluster.scene.bodies:
+        by_call[body.id, body.node].append(body)
+    for (id, node), bodies in by_call.items():
+        for before, after in zip(bodies, bodies[1:], strict=False):
+            if before.ended is None or before.ended > after.began + _SLACK:
+                yield f"{id} in {node}: attempt {after.attempt} began while {before.attempt} ran"
+
+
+def an_outside_result_is_the_outcome(cluster: Cluster, records: list[Record]) -> Wrong:
+    for record in records:
+        output = cluster.scene.completed.get(record.id)
+        if output is not None and record.output != output:
+            yield f"{record.id} was completed from outside, acknowledged, and it is {record.state} with {record.output!r}"
+
+
+def deadlines_hold(cluster: Cluster, records: list[Record]) -> Wrong:
+    """In a seed without faults a call ends by its deadline, and an attempt by its timeout, plus the grace."""
+    if cluster.faults or cluster.is_slow:
+        return
+    for record in records:
+        given = cluster.clients.given.get(record.id)
+        if given is None or record.ended_at is None or "deadline" not in given[2]:
+            continue
+        begun = max(record.created_at, given[2].get("not_before", 0.0))
+        if record.ended_at > begun + given[2]["deadline"] + 2.0:
+            yield f"{record.id} ended {record.ended_at - begun - given[2]['deadline']:.1f} s after its deadline"
+
+
+def nobody_takes_over_from_the_living(cluster: Cluster, records: list[Record]) -> Wrong:
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad:
+        return
+    for record in records:
+        if any(event.type == "note" and "claims" in event.data for event in record.events):
+            yield f"{record.id} was taken over, and no process died"
+
+
+def no_more_at_once_than_allowed(cluster: Cluster, records: list[Record]) -> Wrong:
+    """`narrow` runs once at a time over all processes, as long as none of them was taken for dead."""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad:
+        return
+    bodies = sorted((body for body in cluster.scene.bodies if body.tool == "narrow"), key=lambda body: body.began)
+    for before, after in zip(bodies, bodies[1:], strict=False):
+        if before.ended is None or before.ended > after.began + _SLACK:
+            yield f"{after.id} began while {before.id} ran"
+
+
+def rates_hold(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A tool of four starts a second starts at most 4 + 4 t times in t seconds, over all processes."""
+    starts = sorted(
+        event.at for record in records if record.tool == "rated" for event in record.events if event.type == "attempt_started"
+    )
+    if any(node.skewed for node in cluster.world.nodes):
+        return
+    for first, since in enumerate(starts):
+        for last in range(first, len(starts)):
+            if last - first + 1 > 4 + 4 * (starts[last] - since) + 1.001:
+                yield f"{last - first + 1} starts in {starts[last] - since:.2f} s"
+                return
+
+
+def a_due_time_is_one_call(cluster: Cluster, records: list[Record]) -> Wrong:
+    if cluster.scene.scheduled_at is None:
+        return
+    dues = Counter(record.metadata["due"] for record in records if (record.metadata or {}).get("schedule") == "minutely")
+    for due, count in dues.items():
+        if count > 1:
+            yield f"{due} has {count} calls"
+    first = (int(EPOCH + cluster.scene.scheduled_at) // 60 + 1) * 60
+    last = EPOCH + cluster.world.now - 70
+    for due in range(first + 60, int(last), 60):
+        if due not in dues:
+            yield f"{due} was due, and has no call"
+
+
+def messages_are_answered(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Each message has one turn, which finishes, and every answer to it is the same."""
+    turns = Counter(
+        (record.tool, record.arguments.get("thread"), record.arguments.get("id"))
+        for record in records
+        if record.tool in ("agent:boss", "agent:planner") and isinstance(record.arguments, dict)
+    )
+    for message in cluster.conversations.messages:
+        count = turns[f"agent:{message.agent}", message.thread, message.id]
+        if message.answers and count != 1:
+            yield f"message {message.id} has {count} turns"
+        if len(set(message.answers)) > 1:
+            yield f"message {message.id} was answered {sorted(set(message.answers))}"
+        if message.answers and message.answers[0][1] != "finished":
+            yield f"message {message.id} ended as {message.answers[0]}"
+
+
+def each_use_has_one_result(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Of each turn: the results on record are those that its replies ask for, each once; a reply is recorded once."""
+    for record in records:
+        if not record.tool.startswith("agent:"):
+            continue
+        entries = [event.data["entry"] for event in record.events if event.type == "note" and "entry" in event.data]
+        asked = Counter(
+            (entry["mark"], entry["step"], place) for entry in entries if entry["e"] == "reply" for place, _ in enumerate(entry["uses"])
+        )
+        replies = Counter((entry["mark"], entry["step"]) for entry in entries if entry["e"] == "reply")
+        for (mark, step), count in replies.items():
+            if count > 1:
+                yield f"{record.thread} {record.id}: reply {mark} {step} is recorded {count} times"
+        got = sum(len(entry["items"]) for entry in entries if entry["e"] == "results")
+        over = any(entry["e"] == "ended" and entry["stopped"] == "finished" for entry in entries)
+        if over and record.tool != "agent:planner" and got != sum(asked.values()):
+            yield f"{record.thread} {record.id}: {sum(asked.values())} tool calls were asked for, and {got} results are recorded"
+
+
+def a_recorded_reply_is_not_asked_for_again(cluster: Cluster, records: list[Record]) -> Wrong:
+    yield from cluster.scene.asked_again
+
+
+def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wrong:
+    if cluster.books is None:
+        return
+    ledger, used, reserved = cluster.books
+    if used != ledger:
+        yield f"the ledger has {ledger} tokens, the account {used}"
+    if reserved:
+        yield f"{reserved} tokens are reserved for ever"
+    if cluster.known_tokens > cluster.scene.tokens_asked:
+        yield f"the ledger has {cluster.known_tokens} tokens, and models were asked for {cluster.scene.tokens_asked}"
+
+
+PREDICATES = (
+    slots_return, one_body_at_a_time, an_outside_result_is_the_outcome, deadlines_hold, nobody_takes_over_from_the_living,
+    no_more_at_once_than_allowed, rates_hold, a_due_time_is_one_call, messages_are_answered, each_use_has_one_result,
+    a_recorded_reply_is_not_asked_for_again, the_accounts_are_the_ledger,
+)  # fmt: skip

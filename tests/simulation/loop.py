@@ -1,0 +1,191 @@
+"""An event loop whose time and order come from a seed. The product's own code runs on it, unchanged.
+
+Of the callbacks that are ready the seed picks the next one; callbacks of one object keep their order, as asyncio promises. When nothing is
+ready, time jumps to the next timer. Threads, sockets, signals and child processes are refused by name.
+
+Each callback belongs to a node: the simulated process in whose context it was made. A node that crashed runs no callback any more; one
+that is paused runs them later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from contextvars import Context, ContextVar
+from typing import Any, Literal
+
+__all__ = ["NODE", "Node", "Order", "SimulatedLoop", "Stuck"]
+
+Order = Literal["first", "uniform", "priorities"]
+"""How the next callback is picked: the oldest, any, or the one of the highest priority, where priorities change now and then."""
+_MOST_STEPS = 400_000
+
+
+class Stuck(Exception):
+    """Nothing can happen any more, or things happen for ever."""
+
+
+class Node:
+    """A simulated process."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name, self.number = name, number
+        self.is_alive = True
+        self.paused_until = 0.0
+        self.skew = 0.0
+        """Seconds by which its date is ahead."""
+        self.skewed = False
+        self.held: list[asyncio.Handle] = []
+        """What became ready while it was paused."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NODE: ContextVar[Node | None] = ContextVar("NODE", default=None)
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    def __init__(self, chance: random.Random, order: Order = "uniform", *, slow: float = 0.0) -> None:
+        super().__init__()
+        self.chance, self.order, self.slow = chance, order, slow
+        self.steps = 0
+        self.trace: list[str] | None = None
+        self.on_step: Callable[[], None] = _nothing
+        """Called before each callback: here a node may crash or pause."""
+        self._at = 0.0
+        self._numbers = itertools.count()
+        self._waiting: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._due: list[asyncio.Handle] = []
+        self._priorities: dict[int, float] = {}
+        self._kept: list[Any] = []
+        self.set_task_factory(self._make_task)
+
+    def time(self) -> float:
+        return self._at
+
+    # What asyncio asks of a loop.
+
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._due.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # there is one thread
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+        return self.call_at(self._at + delay, callback, *args, context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._waiting, (when, next(self._numbers), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is left in the heap, and skipped when its time comes."""
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, context: Context | None = None) -> asyncio.Task[Any]:
+        task = asyncio.Task(coro, loop=loop, context=context)
+        self._kept.append(task)  # a task of a crashed node never goes on, and its `finally` blocks never run
+        return task
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        raise AssertionError(f"a thread in a simulation: {func!r}")
+
+    def _refused(self, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError(f"a socket, signal or child process in a simulation: {args!r}")
+
+    add_reader = add_writer = add_signal_handler = _make_socket_transport = _refused
+    create_connection = create_server = subprocess_exec = subprocess_shell = create_datagram_endpoint = _refused  # type: ignore[assignment]
+
+    # Steps.
+
+    def _run_once(self) -> None:
+        handle = self._next()
+        self.steps += 1
+        if self.steps > _MOST_STEPS:
+            raise Stuck(f"{self.steps} steps: things happen for ever")
+        self._at += self.chance.random() * 0.0002 if not self.slow or self.chance.random() > 0.01 else self.chance.random() * self.slow
+        if self.trace is not None:
+            self.trace.append(f"{self._at:.6f} {handle._context.get(NODE)} {_named(handle)}")
+        handle._run()
+        handle = None  # type: ignore[assignment]
+        self.on_step()
+
+    def _next(self) -> asyncio.Handle:
+        due = self._due
+        while True:
+            while self._waiting and self._waiting[0][0] <= self._at:
+                due.append(heapq.heappop(self._waiting)[2])
+            while due:
+                handle = due.pop(self._pick())
+                if handle._cancelled:
+                    continue
+                node: Node | None = handle._context.get(NODE)
+                if node is None:
+                    return handle
+                if not node.is_alive:
+                    self._kept.append(handle)
+                elif node.paused_until > self._at:
+                    if not node.held:
+                        self.call_at(node.paused_until, self._resume, node, context=Context())
+                    node.held.append(handle)
+                else:
+                    return handle
+            if not self._waiting:
+                raise Stuck("nothing can happen any more")
+            self._at = max(self._at, self._waiting[0][0])
+
+    def _resume(self, node: Node) -> None:
+        self._due.extend(node.held)
+        node.held = []
+
+    def _pick(self) -> int:
+        due = self._due
+        if len(due) == 1 or self.order == "first":
+            return 0
+        if self.order == "uniform":
+            at = int(self.chance.random() * len(due))
+        else:
+            at = max(range(len(due)), key=lambda each: (self._priority(due[each]), -each))
+        of = _owner(due[at])
+        for index in range(at):
+            if _owner(due[index]) is of:
+                return index
+        return at
+
+    def _priority(self, handle: asyncio.Handle) -> float:
+        owner = _owner(handle)
+        found = self._priorities.get(id(owner))
+        if found is None or self.chance.random() < 0.01:
+            self._kept.append(owner)  # or another object might get its number
+            found = self._priorities[id(owner)] = self.chance.random()
+        return found
+
+    def _process_events(self, event_list: Any) -> None:
+        """There are no sockets."""
+
+    def _write_to_self(self) -> None:
+        """There is no other thread."""
+
+
+def _owner(handle: asyncio.Handle) -> Any:
+    callback = handle._callback
+    callback = getattr(callback, "func", callback)  # functools.partial
+    return getattr(callback, "__self__", callback)
+
+
+def _named(handle: asyncio.Handle) -> str:
+    callback = handle._callback
+    callback = getattr(callback, "func", callback)
+    owner = getattr(callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        return getattr(owner.get_coro(), "__qualname__", "task")
+    return getattr(callback, "__qualname__", type(callback).__name__)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,135 @@
+"""`python -m tests.simulation.run --seeds 0:1000`: run seeds, print what is wrong. One seed: `--seed 17 --timeline`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from tests.simulation.cluster import Cluster
+from tests.simulation.judging import check
+from tests.simulation.world import World
+
+__all__ = ["Outcome", "run_seed", "run_seeds"]
+
+_BATCH = 20
+_graveyard: list[Any] = []
+"""Worlds that are over. Nothing of a crashed process may be freed: its `finally` blocks would run."""
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What became of a seed."""
+
+    seed: int
+    problems: list[str] = []
+    steps: int = 0
+    calls: int = 0
+    acks: int = 0
+    faults: dict[str, int] = {}
+
+
+def run_seed(seed: int, *, trace: bool = False) -> tuple[World, Cluster]:
+    """In this process, which must end without a clean-up (`os._exit`)."""
+    world = World(seed, trace=trace)
+    members = 1 if seed % 4 else 3
+    cluster = Cluster(world, members=members, calls=8 if members == 1 else 16)
+    _graveyard.append((world, cluster))
+    try:
+        world.run(cluster.run())
+    except Exception:
+        world.wrong("the world goes on", traceback.format_exc(limit=-4))
+    check(cluster)
+    return world, cluster
+
+
+def outcome_of(seed: int) -> Outcome:
+    world, cluster = run_seed(seed)
+    return Outcome(
+        seed=seed, problems=world.problems, steps=world.loop.steps, calls=len(cluster.model.calls), acks=len(cluster.scene.acks),
+        faults=dict(cluster.faults),
+    )  # fmt: skip
+
+
+def run_seeds(seeds: Sequence[int], jobs: int = 2) -> Iterator[Outcome]:
+    """Each batch in a forked process."""
+    batches = [seeds[at : at + _BATCH] for at in range(0, len(seeds), _BATCH)]
+    running: list[tuple[int, int]] = []
+    while batches or running:
+        while batches and len(running) < jobs:
+            running.append(_fork(batches.pop(0)))
+        pid, pipe = running.pop(0)
+        with os.fdopen(pipe, "rb") as file:
+            for line in file:
+                yield msgspec.json.decode(line, type=Outcome)
+        _, status = os.waitpid(pid, 0)
+        if status:
+            raise RuntimeError(f"a process of the simulation ended with {status}")
+
+
+def _fork(seeds: Sequence[int]) -> tuple[int, int]:
+    read, write = os.pipe()
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        os.close(write)
+        return pid, read
+    code = 1
+    try:
+        os.close(read)
+        with os.fdopen(write, "wb") as file:
+            for seed in seeds:
+                file.write(msgspec.json.encode(outcome_of(seed)) + b"\n")
+                file.flush()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0:100", help="FIRST:END")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seed", type=int)
+    given = parser.parse_args()
+    if given.seed is not None:
+        show(given.seed)
+        return
+    first, _, last = given.seeds.partition(":")
+    seeds = range(int(first), int(last))
+    began, bad, steps, kinds = time.perf_counter(), 0, 0, Counter[str]()
+    for outcome in run_seeds(seeds, given.jobs):
+        steps += outcome.steps
+        if outcome.problems:
+            bad += 1
+            kinds.update({problem.partition(":")[0] for problem in outcome.problems})
+            if bad <= 12:
+                print(f"seed {outcome.seed}:", *outcome.problems[:4], sep="\n    ", flush=True)
+    took = time.perf_counter() - began
+    print(json.dumps(kinds))
+    print(f"{len(seeds)} seeds, {bad} bad, {took:.1f} s, {len(seeds) / took:.1f} seeds/s, {steps / len(seeds):.0f} steps a seed")
+    sys.exit(bad > 0)
+
+
+def show(seed: int) -> None:
+    world, cluster = run_seed(seed, trace=True)
+    print(*world.loop.trace or (), sep="\n")
+    for call in cluster.model.calls.values():
+        print(call.id, call.tool, call.state)
+        for event in call.events():
+            print("   ", event.seq, round(event.at - 1_800_000_000, 3), event.type, event.state, {k: v for k, v in event.data.items() if k != "arguments"})
+    print(*world.problems, sep="\n")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""What the workload's tools do, and what the outside sees of it: bodies that begin, have effects and end; tokens of external calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from tests.crash.judge import Ack, Effect, Rule
+from tests.simulation.loop import NODE, Node
+from tests.simulation.world import World
+
+from clicket import DidNotHappen, Happened, Policy, RetryableError, ToolContext, Unknown, tool
+from clicket.tools.reconcile import CallInDoubt
+
+__all__ = ["POLICY", "RULES", "TOOLS", "Body", "Scene", "scene"]
+
+_current: list[Scene] = []
+
+
+class Body:
+    """A run of a tool's body. `ended` is None while it runs, and for ever if its process died."""
+
+    def __init__(self, ctx: ToolContext, node: Node | None, began: float) -> None:
+        self.id, self.attempt, self.tool, self.key = ctx.call_id, ctx.attempt, ctx.tool, ctx.idempotency_key
+        self.node, self.began = node, began
+        self.ended: float | None = None
+
+
+class Scene:
+    """All that is seen from outside in one seed."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.recorded: Callable[[], Iterable[tuple[str, int]]] = tuple
+        """The replies on record: the message of their turn, and their step."""
+        self.bodies: list[Body] = []
+        self.effects: list[Effect] = []
+        self.acks: list[Ack] = []
+        self.scripts: list[Any] = []
+        """What the models answer: a script for each message."""
+        self.asked = Counter[tuple[str, int]]()
+        self.replied = Counter[tuple[str, int]]()
+        """How often a model was asked for a step of a message, and replied."""
+        self.asked_again: list[str] = []
+        """Steps that a model was asked for although their reply was on record."""
+        self.tokens_asked = self.tokens_spent = 0
+        self.completed: dict[str, Any] = {}
+        """What other systems completed external calls with, acknowledged."""
+        self.scheduled_at: float | None = None
+        self.tokens: dict[str, str] = {}
+        """The last token of each external call."""
+        _current[:] = [self]
+
+    def check_new(self, who: str, step: int) -> None:
+        """A model is asked for a reply: it must not be on record."""
+        for text, number in self.recorded():
+            if (text, number) == (who, step + 1):
+                self.asked_again.append(f"step {number} of {text!r}")
+
+    def begin(self, ctx: ToolContext) -> Body:
+        body = Body(ctx, NODE.get(), self.world.now)
+        self.bodies.append(body)
+        return body
+
+    def effect(self, ctx: ToolContext) -> dict[str, Any]:
+        self.effects.append(Effect(ctx.call_id, ctx.attempt, ctx.idempotency_key, ctx.tool))
+        return {"id": ctx.call_id, "attempt": ctx.attempt}
+
+    def happened(self, id: str, attempt: int) -> bool:
+        return any(effect.id == id and effect.attempt == attempt for effect in self.effects)
+
+
+def scene() -> Scene:
+    return _current[0]
+
+
+async def work(ctx: ToolContext, before: float, after: float, fails: int = 0) -> dict[str, Any]:
+    here = scene()
+    body = here.begin(ctx)
+    try:
+        await asyncio.sleep(before)
+        done = here.effect(ctx)
+        await asyncio.sleep(after)
+        if ctx.attempt <= fails:
+            raise RetryableError("not yet")
+        return done
+    finally:
+        body.ended = here.world.now
+
+
+@tool(timeout=3, max_retries=2, retry_delay=0.1)
+async def pay(before: float, after: float, fails: int, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after, fails)
+
+
+@tool(idempotent=True, timeout=2, max_retries=2, retry_delay=0.1)
+async def put(before: float, after: float, fails: int, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after, fails)
+
+
+@tool(read_only=True, cache=60, timeout=4, max_retries=1)
+async def look_up(before: float, after: float, key: int, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after)
+
+
+@tool(recovery="ask", timeout=4, max_retries=0)
+async def confirm(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after)
+
+
+@tool(timeout=4, max_retries=0)
+async def approved(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after)
+
+
+@tool(timeout=6, idle_timeout=1.5, max_retries=0)
+async def stream(before: float, after: float, ctx: ToolContext) -> AsyncIterator[str]:
+    here = scene()
+    body = here.begin(ctx)
+    try:
+        yield "first "
+        await asyncio.sleep(before)
+        here.effect(ctx)
+        ctx.progress(1, 2)
+        yield "second "
+        await asyncio.sleep(after)
+        yield "third"
+    finally:
+        body.ended = here.world.now
+
+
+@tool(timeout=2, max_retries=1, retry_delay=0.1)
+async def stubborn(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    """Goes on for a while after it was cancelled."""
+    try:
+        return await work(ctx, before, after)
+    except asyncio.CancelledError:
+        await asyncio.sleep(after)
+        raise
+
+
+@tool(timeout=4, max_retries=0)
+async def broken(before: float, after: float, ctx: ToolContext) -> None:
+    await work(ctx, before, after)
+    raise ValueError("always")
+
+
+@tool(max_concurrency=1, timeout=5, max_retries=0)
+async def narrow(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after)
+
+
+@tool(isolation="thread", timeout=4, max_retries=0)
+def in_thread(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    body = scene().begin(ctx)
+    body.ended = scene().world.now
+    return scene().effect(ctx)
+
+
+async def was_it_done(call: CallInDoubt, ctx: ToolContext) -> Happened | DidNotHappen | Unknown:
+    here = scene()
+    await asyncio.sleep(here.world.chance.random())
+    if here.world.chance.random() < 0.2:
+        return Unknown("the other side does not answer")
+    if here.happened(call.id, call.attempt):
+        return Happened({"id": call.id, "attempt": call.attempt})
+    return DidNotHappen()
+
+
+@tool(reconcile=was_it_done, timeout=3, max_retries=1, retry_delay=0.1)
+async def checked(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after)
+
+
+@tool(external=True, timeout=8, max_retries=0)
+async def order(before: float, after: float, ctx: ToolContext) -> Any:
+    here = scene()
+    body = here.begin(ctx)
+    try:
+        await asyncio.sleep(before)
+        here.effect(ctx)
+        token = ctx.pending()
+        here.tokens[ctx.call_id] = token.token
+        return token
+    finally:
+        body.ended = here.world.now
+
+
+@tool(rate="4/s", timeout=4, max_retries=0)
+async def rated(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after)
+
+
+POLICY = Policy(ask=["approved"])
+TOOLS = [rated, pay, put, look_up, confirm, approved, stream, stubborn, broken, narrow, in_thread, checked, order]
+RULES = {
+    "pay": Rule(max_retries=2),
+    "put": Rule(repeatable=True, max_retries=2),
+    "look_up": Rule(repeatable=True, cached=True, max_retries=1),
+    "confirm": Rule(recovery="ask", max_retries=0),
+    "approved": Rule(needs_approval=True, max_retries=0),
+    "stream": Rule(max_retries=0),
+    "stubborn": Rule(max_retries=1),
+    "broken": Rule(max_retries=0),
+    "narrow": Rule(max_retries=0),
+    "in_thread": Rule(max_retries=0),
+    "checked": Rule(max_retries=1),
+    "order": Rule(max_retries=0),
+    "rated": Rule(max_retries=0),
+}

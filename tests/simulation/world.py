@@ -1,0 +1,161 @@
+"""A simulated world: the system that clicket asks for time, ids and threads, and processes that crash, pause and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from typing import Any
+
+from tests.simulation.loop import NODE, Node, Order, SimulatedLoop
+
+from clicket import system
+from clicket.errors import UsageError
+from clicket.system import Done, Process, System, Threads
+
+__all__ = ["SimulatedSystem", "World"]
+
+EPOCH = 1_800_000_000.0
+
+
+class SimulatedSystem(System):
+    """Time of the loop, randomness of the seed, threads that are callbacks at a moment of the seed's choice."""
+
+    def __init__(self, loop: SimulatedLoop, chance: random.Random) -> None:
+        self.digits = []
+        self.loop, self.chance = loop, chance
+        self.now = self._now  # type: ignore[method-assign]
+        self.monotonic = self.uptime = loop.time  # type: ignore[method-assign]
+        self.random_bytes = chance.randbytes  # type: ignore[method-assign]
+
+    def _now(self) -> float:
+        node = NODE.get()
+        return EPOCH + self.loop.time() + (0.0 if node is None else node.skew)
+
+    def process(self) -> Process:
+        node = NODE.get()
+        return Process("outside", "boot", 1) if node is None else Process(node.name, "boot", node.number)
+
+    def threads(self, size: int, name: str) -> Threads:
+        return _CallbackThreads(self, size)
+
+    def repeat(self, function: Callable[[], bool], every: float, name: str) -> Callable[[], None]:
+        """What watches the loop from a thread finds nothing here: no body blocks it."""
+        return lambda: None
+
+
+class _CallbackThreads:
+    """A function runs in one callback, and its end is reported in another. At most `size` are between the two."""
+
+    def __init__(self, simulated: SimulatedSystem, size: int) -> None:
+        self._system, self._size = simulated, size
+        self._waiting: list[tuple[Callable[[], Any], Done]] = []
+        self._running = 0
+        self._closed = False
+
+    def submit(self, function: Callable[[], Any], done: Done) -> None:
+        if self._closed:
+            raise UsageError("the worker threads are closed")
+        self._waiting.append((function, done))
+        if self._running < self._size:
+            self._running += 1
+            self._later(self._run)
+
+    def _later(self, callback: Callable[..., None], *args: Any) -> None:
+        chance = self._system.chance
+        delay = 0.0 if chance.random() < 0.5 else chance.expovariate(200)
+        self._system.loop.call_later(delay, callback, *args)
+
+    def _run(self) -> None:
+        if not self._waiting:
+            self._running -= 1
+            return
+        function, done = self._waiting.pop(0)
+        value, error = None, None
+        try:
+            value = function()
+        except BaseException as raised:
+            error = raised
+        self._later(self._end, done, value, error)
+
+    def _end(self, done: Done, value: Any, error: BaseException | None) -> None:
+        self._later(self._run)
+        done(value, error)
+
+    def close(self, patience: float) -> None:
+        self._closed = True
+
+
+class World:
+    """One seed. `run` runs a coroutine in it, outside of every node."""
+
+    def __init__(self, seed: int, *, order: Order | None = None, trace: bool = False) -> None:
+        self.seed = seed
+        self.chance = random.Random(seed)
+        """For the workload and the faults. The loop has its own, or a change of the workload would change every order."""
+        orders: tuple[Order, ...] = ("first", "uniform", "uniform", "priorities")
+        self.loop = SimulatedLoop(
+            random.Random(seed * 31 + 7), order or self.chance.choice(orders), slow=self.chance.choice((0.0, 0.0, 0.05, 0.5))
+        )
+        if trace:
+            self.loop.trace = []
+        self.system = SimulatedSystem(self.loop, random.Random(seed * 17 + 3))
+        self.problems: list[str] = []
+        self.log = _Log(self)
+        self.nodes: list[Node] = []
+
+    @property
+    def now(self) -> float:
+        return self.loop.time()
+
+    def wrong(self, rule: str, text: str) -> None:
+        self.problems.append(f"{rule}: {text} (at {self.now:.3f} s)")
+
+    def add_node(self, name: str) -> Node:
+        node = Node(f"{name}.{len(self.nodes) + 1}", len(self.nodes) + 1)
+        self.nodes.append(node)
+        return node
+
+    def spawn(self, node: Node, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run something as a part of a node."""
+        context = Context()
+        context.run(NODE.set, node)
+        return context.run(self.loop.create_task, work)
+
+    def run(self, main: Coroutine[Any, Any, None]) -> None:
+        before = system.use(self.system)
+        collects = gc.isenabled()
+        gc.disable()  # or a finalizer would run at a moment that depends on what ran before
+        logging.getLogger("clicket").addHandler(self.log)
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_until_complete(main)
+        except Exception as error:
+            self.wrong("the world goes on", f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            logging.getLogger("clicket").removeHandler(self.log)
+            asyncio.set_event_loop(None)
+            system.use(before)
+            if collects:
+                gc.enable()
+
+
+class _Log(logging.Handler):
+    """An error in the product's log is a finding: the workload provokes none."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f": {record.exc_info[1]!r}"
+        self._world.wrong("no errors in the log", text)
+
+
+assert copy_context

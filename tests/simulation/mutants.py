@@ -1,0 +1,1205 @@
+"""Planted mistakes: each is a small change of the product's source that breaks one of its guarantees.
+
+They show what the simulation's judge can find, so they were written apart from it, from the product and its contract alone. A simple call
+still completes with each of them: the fault shows only under some order of events, such as a crash, a pause longer than the lease, a
+lost answer, a cancel at one moment, two people who decide at once, a retry, a restart, a full queue or an outage of the store.
+
+`planted.py` plants one into a fresh interpreter; `test_mutants_apply.py` keeps them in step with the source.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["AREAS", "MUTANTS", "Change", "Mutant"]
+
+AREAS = (
+    "calls", "leases", "people", "external", "cache", "slots", "schedules", "spend", "agents", "webhooks", "store",
+)  # fmt: skip
+
+
+class Change(NamedTuple):
+    """`file` is relative to `src/clicket`. `old` is in it exactly once."""
+
+    file: str
+    old: str
+    new: str
+
+
+class Mutant(NamedTuple):
+    """`name`: what is broken. `breaks`: the guarantee that does not hold any more."""
+
+    name: str
+    area: str
+    changes: tuple[Change, ...]
+    breaks: str
+
+
+_CALLS = (
+    Mutant(
+        "a submit is answered while its first commit is under way",
+        "calls",
+        (
+            Change(
+                "engine/ending.py",
+                "        if not call.entry.durable:\n            call.accepted",
+                "        if not call.entry.durable and call.entry.inflight is None:\n            call.accepted",
+            ),
+        ),
+        "Durable before visible: a submit is answered only after the store has the call.",
+    ),
+    Mutant(
+        "the caller gets its result before the outcome is durable",
+        "calls",
+        (
+            Change(
+                "journal/journal.py",
+                "        entry.ended_at = entry.last_at = at\n        entry.then = (then, subject)\n",
+                "        entry.ended_at = entry.last_at = at\n        entry.then = (lambda *_: None, subject)\n"
+                "        then(subject, None)\n",
+            ),
+        ),
+        "Durable before visible: an outcome is shown only after the store has it.",
+    ),
+    Mutant(
+        "the body of a plain call does not wait for the record of its start",
+        "calls",
+        (
+            Change(
+                "engine/running.py",
+                "            self._journal.start_and_commit(entry, self._on_start_durable, call)\n",
+                "            self._journal.start_and_commit(entry, self._ending.on_created, call)\n"
+                "            self._on_start_durable(call, None)\n",
+            ),
+        ),
+        "Intent before effect: the attempt's start is durable before the tool's code runs.",
+    ),
+    Mutant(
+        "the body of a call that waited or was taken over does not wait for the record of its start",
+        "calls",
+        (
+            Change(
+                "journal/journal.py",
+                "            self.commit(entry, partial(then, subject))\n",
+                "            self.commit(entry)\n            then(subject, None)\n",
+            ),
+        ),
+        "Intent before effect: also the start of a call that was queued or recovered is durable before its body runs.",
+    ),
+    Mutant(
+        "the body of a retry does not wait for the record of its start",
+        "calls",
+        (
+            Change(
+                "execution/runner.py",
+                "        self._journal.start(call.entry)\n        await self._journal.flush(call.entry)\n",
+                "        self._journal.start(call.entry)\n        self._journal.commit(call.entry)\n",
+            ),
+        ),
+        "Intent before effect: each attempt's start is durable before the tool's code runs, not only the first one's.",
+    ),
+    Mutant(
+        "only the first attempt of a call has its start on record",
+        "calls",
+        (
+            Change(
+                "journal/staging.py",
+                '        self.record(entry, "attempt_started", attempt_data(entry.attempts, self._worker, self._host))\n'
+                "        if entry.started_at is None:\n",
+                "        if entry.started_at is None:\n"
+                '            self.record(entry, "attempt_started", attempt_data(entry.attempts, self._worker, self._host))\n',
+            ),
+        ),
+        "Intent before effect: no body runs without an event that says that its attempt started.",
+    ),
+    Mutant(
+        "a cancel between the record of the start and the body does not stop the body",
+        "calls",
+        (
+            Change(
+                "execution/runner.py",
+                "            or call.stopping is not None\n            or tool.options",
+                "            or tool.options",
+            ),
+            Change(
+                "execution/loop_lane.py",
+                "        if call.stopping is not None:  # the call was stopped in the body's first step\n            stop()\n",
+                "",
+            ),
+        ),
+        "Cancels stop work: a body whose call was cancelled is cancelled, and abandoned after its grace.",
+    ),
+    Mutant(
+        "a call whose caller leaves between the record of the start and the body is not run to its end",
+        "calls",
+        (
+            Change(
+                "engine/running.py",
+                "        if call.ready and not call.ending:\n            self.run_in_own_task(call)\n",
+                "",
+            ),
+        ),
+        "Everything ends: a call whose caller was cancelled ends as cancelled, and its slot returns.",
+    ),
+    Mutant(
+        "a tool that may not be repeated is retried after a timeout",
+        "calls",
+        (
+            Change(
+                "execution/runner.py",
+                "            if not options.repeatable:\n                raise error\n            forget_stop(call)",
+                "            forget_stop(call)",
+            ),
+        ),
+        "No silent repeats: an attempt that was stopped may have had its effect, so only a repeatable tool is tried again.",
+    ),
+    Mutant(
+        "an attempt that was abandoned is retried while its body runs",
+        "calls",
+        (
+            Change(
+                "execution/runner.py",
+                "if attempt.retries >= call.plan.max_retries or attempt.abandoned or attempt.caller_left:",
+                "if attempt.retries >= call.plan.max_retries or attempt.caller_left:",
+            ),
+        ),
+        "An abandoned call ends on time and says so; its body never runs beside a second attempt.",
+    ),
+    Mutant(
+        "only the first attempt has a time limit",
+        "calls",
+        (
+            Change(
+                "execution/clocks.py",
+                "        if timeout is not None:\n            self.limit(call, timeout)",
+                "        if timeout is not None and call.entry.attempts <= 1:\n            self.limit(call, timeout)",
+            ),
+        ),
+        "Timeouts stop work: every attempt has the tool's timeout.",
+    ),
+    Mutant(
+        "the idle timer is not set again after a report",
+        "calls",
+        (
+            Change(
+                "execution/clocks.py",
+                "        else:\n            self._timer = self._clock.call_later(left, self._look)\n",
+                "",
+            ),
+        ),
+        "Timeouts stop work: a body that falls silent is stopped after idle_timeout, also if it reported something before.",
+    ),
+    Mutant(
+        "an earlier time limit waits for a later one that was set before it",
+        "calls",
+        (
+            Change(
+                "execution/deadlines.py",
+                "if self._timer is None or self._order[0] == number:",
+                "if self._timer is None:",
+            ),
+        ),
+        "Timeouts stop work: an attempt ends at its own time limit, whatever other attempts run.",
+    ),
+    Mutant(
+        "a body in its own task that ignores a cancel is never abandoned",
+        "calls",
+        (
+            Change(
+                "execution/loop_lane.py",
+                "                cancel_wait(attempt)\n            self._clocks.grant(call, self._abandon, call)\n",
+                "                cancel_wait(attempt)\n                self._clocks.grant(call, self._abandon, call)\n",
+            ),
+        ),
+        "A call that is cancelled or times out ends within the grace, also if its body does not stop.",
+    ),
+    Mutant(
+        "the deadline of a call is lost when it is taken over",
+        "calls",
+        (Change("engine/recovery.py", "            self._timers.deadline(call, left)\n", ""),),
+        "A deadline bounds the whole call, in whichever process it runs.",
+    ),
+    Mutant(
+        "the time limit of the wait for a credential is lost when the call is taken over",
+        "calls",
+        (
+            Change(
+                "engine/credential_waits.py",
+                "        if left is not None:\n            self._timers.wait(call, left, ",
+                "        if left is not None and before is None:\n            self._timers.wait(call, left, ",
+            ),
+        ),
+        "A call waits for a credential for credential_timeout at most, also across restarts.",
+    ),
+    Mutant(
+        "what is staged keeps its numbers when another process wrote in between",
+        "calls",
+        (
+            Change(
+                "journal/journal.py",
+                "        if entry.rows:\n            entry.rows = entry.rows.renumbered(by)\n        entry.seq += by\n",
+                "        entry.seq += by\n",
+            ),
+        ),
+        "Gap-free events: the numbers of a call's events have no hole and no number twice.",
+    ),
+    Mutant(
+        "a unit whose answer was lost is written a second time",
+        "calls",
+        (Change("journal/rebase.py", "    if written is not None:\n", "    if written:\n"),),
+        "One outcome: a unit that was written, and whose answer was lost, is not written again.",
+    ),
+    Mutant(
+        "after an outage a refused append counts as written",
+        "calls",
+        (
+            Change(
+                "journal/journal.py",
+                "                entry.inflight = change\n                self._on_appended(change, failure)\n",
+                "                entry.inflight = change\n"
+                "                self._on_appended(change, None if isinstance(failure, Stale) else failure)\n",
+            ),
+        ),
+        "Durable before visible: a refusal after a retry may mean another writer, not that the first try was written.",
+    ),
+    Mutant(
+        "a request that arrives with a lost answer is forgotten",
+        "calls",
+        (
+            Change(
+                "journal/journal.py",
+                "        if foreign and self._on_request is not None:",
+                "        if foreign and not is_written and self._on_request is not None:",
+            ),
+        ),
+        "A cancel or a decision that was acknowledged is applied by the call's owner.",
+    ),
+    Mutant(
+        "a cancel while the tool's check is asked is overlooked",
+        "calls",
+        (
+            Change(
+                "engine/recovery.py",
+                "        if record.cancel_requested:\n            self._end_cancelled(call)\n            return\n",
+                "",
+            ),
+        ),
+        "A call with a cancel on record is not started again.",
+    ),
+    Mutant(
+        "closing hands a running call back to run again although it may not be repeated",
+        "calls",
+        (
+            Change(
+                "engine/handover.py",
+                'if not (asks or options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable)):',
+                'if not (asks or options.recovery in ("rerun", "auto")):',
+            ),
+        ),
+        "No silent repeats: a call that was stopped by a shutdown and may not be repeated ends with outcome_unknown.",
+    ),
+    Mutant(
+        "a call that waits for its time is forgotten if the store does not answer once",
+        "calls",
+        (
+            Change(
+                "engine/due_calls.py",
+                'not in the store yet: %s", entry.id, error)\n                await sleep(self._clock, _LOOK_AGAIN)\n',
+                'not in the store yet: %s", entry.id, error)\n                break\n',
+            ),
+        ),
+        "No silent losses: a call with not_before that was accepted runs when its time has come.",
+    ),
+    Mutant(
+        "a reader of another process's call takes events although some before them are missing",
+        "calls",
+        (
+            Change(
+                "engine/stored_calls.py",
+                "        if fresh[0].seq != self.last + 1:\n            return False\n",
+                "",
+            ),
+        ),
+        "Gap-free events, for every reader in any process, also if a notice was lost.",
+    ),
+)
+
+_LEASES = (
+    Mutant(
+        "after a crash every started call runs again",
+        "leases",
+        (
+            Change(
+                "engine/recovery.py",
+                'if options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable):',
+                'if options.recovery in ("rerun", "auto"):',
+            ),
+        ),
+        "No silent repeats: a started call without an outcome runs again only if its tool is read_only or idempotent.",
+    ),
+    Mutant(
+        "a call that died while it streamed does not count as started",
+        "leases",
+        (
+            Change(
+                "engine/recovery.py",
+                "        started = entry.state in (State.RUNNING, State.STREAMING)\n",
+                "        started = entry.state is State.RUNNING\n",
+            ),
+        ),
+        "After a crash a call that had started is rerun, asked about or ended as unknown; none is left as it is.",
+    ),
+    Mutant(
+        "a cancel on record is overlooked by the process that takes a started call over",
+        "leases",
+        (
+            Change(
+                "engine/recovery.py",
+                "cancelled = record.cancel_requested and (tool.traits.holds_slot or not entry.attempts)",
+                "cancelled = record.cancel_requested and not entry.attempts",
+            ),
+        ),
+        "A cancel that was acknowledged ends the call, also if its owner died before it read it.",
+    ),
+    Mutant(
+        "a take-over forgets the retries that were used",
+        "leases",
+        (Change("engine/recovery.py", "retries=retries_of(call)", "retries=0"),),
+        "A call is retried at most max_retries times, counted over all processes.",
+    ),
+    Mutant(
+        "deaths of a call's workers are not added up",
+        "leases",
+        (Change("engine/attempt_history.py", "                before += 1\n", "                before = 1\n"),),
+        "Poison calls, whose worker dies every time, are quarantined after 5 claims.",
+    ),
+    Mutant(
+        "the journal rebases onto a call that another process owns",
+        "leases",
+        (
+            Change(
+                "journal/journal.py",
+                "        if stored is None or stored.fence != entry.fence:\n",
+                "        if stored is None:\n",
+            ),
+        ),
+        "A former owner learns that it lost the call: its outcome becomes a late result, its waiters follow the store.",
+    ),
+    Mutant(
+        "an owner takes another process's request for the loss of its call",
+        "leases",
+        (
+            Change(
+                "journal/journal.py",
+                "        if stored is None or stored.fence != entry.fence:\n",
+                "        if stored is None or stored.fence != entry.fence or stored.events[-1].seq > change.expect:\n",
+            ),
+        ),
+        "A request of another process does not change the owner: the owner writes the outcome behind it.",
+    ),
+    Mutant(
+        "a claim that was refused is tried again",
+        "leases",
+        (
+            Change(
+                "journal/journal.py",
+                "        if change.claim and isinstance(error, Stale):",
+                "        if change.claim and isinstance(error, Duplicate):",
+            ),
+        ),
+        "A call that two workers are offered is started by one of them.",
+    ),
+    Mutant(
+        "a claim does not raise the fence in SQLite",
+        "leases",
+        (Change("stores/sqlite/owners.py", "        stored.fence += 1\n", ""),),
+        "The store refuses writes of a former owner, because each claim raises the fence.",
+    ),
+    Mutant(
+        "SQLite lets a call be claimed from an owner that lives",
+        "leases",
+        (
+            Change(
+                "stores/sqlite/owners.py",
+                "[stored for stored in found if stored.owner in free]",
+                "[stored for stored in found if stored.owner != mine]",
+            ),
+        ),
+        "A call is claimed only if it has no owner, or a dead one.",
+    ),
+    Mutant(
+        "calls whose claim was answered in vain are never released",
+        "leases",
+        (Change("engine/chores.py", "        self._strays = strays - lost\n", "        self._strays = lost\n"),),
+        "No silent losses: a call that the store says is ours, and that no part of the process tracks, is released.",
+    ),
+    Mutant(
+        "a process that lost a waiting call keeps it",
+        "leases",
+        (Change("engine/chores.py", "        self._lost = lost\n", "        self._lost = lost & self._lost\n"),),
+        "Waiters of a call that another process took over read its outcome from the store.",
+    ),
+    Mutant(
+        "waiters of a call that its own process claims anew are forgotten",
+        "leases",
+        (Change("engine/recovery.py", "            self._ending.answer(old, lost)\n", ""),),
+        "Every waiter gets the outcome of its call, also after a pause longer than the lease.",
+    ),
+    Mutant(
+        "waiting calls are claimed only when a notice comes",
+        "leases",
+        (
+            Change("engine/chores.py", "        self._claimer.nudge_now_and_then()\n", ""),
+            Change(
+                "engine/recovery.py",
+                "        await self._claimer.claim()\n        return report\n",
+                "        return report\n",
+            ),
+        ),
+        "Notices are lossy: a call that waits for a process is found in the store without one.",
+    ),
+    Mutant(
+        "the deadline of a call that waits for a worker is lost",
+        "leases",
+        (Change("engine/handover.py", "for limit in (call.request.deadline, asks):", "for limit in (asks,):"),),
+        "A deadline bounds the whole call, also while no process has claimed it.",
+    ),
+)
+
+_PEOPLE = (
+    Mutant(
+        "of two decisions at once both count as taken",
+        "people",
+        (
+            Change(
+                "engine/requests.py",
+                "if asked is None or (question and asked != question):",
+                "if asked is not None and question and asked != question:",
+            ),
+        ),
+        "Of two decisions at the same time the first one counts, and the second is told so.",
+    ),
+    Mutant(
+        "a decision on an earlier question answers a later one",
+        "people",
+        (
+            Change(
+                "engine/requests.py",
+                "if asked is None or (question and asked != question):",
+                "if asked is None:",
+            ),
+        ),
+        "A decision answers the question that the person saw, and no other.",
+    ),
+    Mutant(
+        "an approval times out although the decision is on record",
+        "people",
+        (
+            Change(
+                "engine/stopping.py",
+                "        if call.entry.waiting_for is None:\n            self.stop(call, reason)\n",
+                '        if call.entry.waiting_for is None or reason == "approval":\n            self.stop(call, reason)\n',
+            ),
+        ),
+        "A decision that was acknowledged in time wins over the timer of the approval.",
+    ),
+    Mutant(
+        "the time limit of an approval is lost when the call is taken over",
+        "people",
+        (
+            Change(
+                "engine/recovery.py",
+                "self._approvals.wait_on(call, None if wait is None else max(wait, 0.0))",
+                "self._approvals.wait_on(call, None)",
+            ),
+        ),
+        "A call waits for a person as long as the question says, also across restarts.",
+    ),
+    Mutant(
+        "a denial that came while no process had the call is overlooked",
+        "people",
+        (
+            Change(
+                "engine/attempt_history.py",
+                'and (given.get("approved") is not True or given.get("responded") is True)',
+                'and given.get("responded") is True',
+            ),
+        ),
+        "A call that a person denied does not run.",
+    ),
+    Mutant(
+        "the first arguments are in force again after a restart",
+        "people",
+        (
+            Change(
+                "engine/arguments.py",
+                "    if decision is not None:\n        arguments = _edited_in(",
+                "    if decision is not None and known is not None:\n        arguments = _edited_in(",
+            ),
+        ),
+        "A call that was approved with other arguments runs with those, in any process.",
+    ),
+    Mutant(
+        "two processes use the last use of a grant",
+        "people",
+        (
+            Change(
+                "engine/grants.py",
+                "body, document.version):\n                    self._audit.jot(",
+                "body, None):\n                    self._audit.jot(",
+            ),
+        ),
+        "A grant lets no more calls run than it says, however many processes use it.",
+    ),
+    Mutant(
+        "an answer that crosses with the end of its time is applied beside it",
+        "people",
+        (
+            Change(
+                "engine/engine.py",
+                'elif event.type == "approval_given" and entry.waiting_for == "approval" and not call.ending:',
+                'elif event.type == "approval_given" and not call.ending:',
+            ),
+        ),
+        "A question gets one answer, and the call goes on once.",
+    ),
+)
+
+_EXTERNAL = (
+    Mutant(
+        "a result from outside is acknowledged after the wait was closed",
+        "external",
+        (
+            Change(
+                "engine/external_results.py",
+                '        if any("external_closed" in event.data for event in events if event.type == "note"):\n'
+                "            raise Conflict(\n"
+                '                f"call {id!r} has run out of time, so its token does not work any more. Nothing was changed."\n'
+                "            )\n",
+                "",
+            ),
+        ),
+        "A result from outside that was acknowledged is the outcome; one that comes after the wait was closed is refused.",
+    ),
+    Mutant(
+        "the token of an earlier attempt ends a later one",
+        "external",
+        (
+            Change(
+                "engine/external_results.py",
+                'if token is not None and (issued.get("attempt") != attempts or not fits(token, str(issued["hash"]))):',
+                'if token is not None and issued.get("attempt") != attempts:',
+            ),
+        ),
+        "A token belongs to one attempt of one call.",
+    ),
+    Mutant(
+        "a result that comes before its body has returned is lost",
+        "external",
+        (
+            Change(
+                "engine/external.py",
+                "        if error is None:  # a result may have come while the body ran\n"
+                "            self._take_report(call, call.entry.events)\n",
+                "        if error is not None:\n            self._ending.on_created(call, error)\n",
+            ),
+        ),
+        "A result from outside that was acknowledged is the outcome, also if it comes while the body still runs.",
+    ),
+    Mutant(
+        "the time limit of the wait for a result is lost when the call is taken over",
+        "external",
+        (
+            Change(
+                "engine/external.py",
+                "attempt_of(call).wait = _Wait(began_at, None if left is None else now + left, options.idle_timeout, now)",
+                "attempt_of(call).wait = _Wait(began_at, None, options.idle_timeout, now)",
+            ),
+        ),
+        "A call waits for a result from outside for its timeout at most, also across restarts.",
+    ),
+)
+
+_CACHE = (
+    Mutant(
+        "a cached result is served to another caller",
+        "cache",
+        (
+            Change(
+                "engine/caching.py",
+                "call.arguments, call.caller, call.thread if by_thread else None, window]",
+                "call.arguments, *((call.caller, call.thread) if by_thread else (None, None)), window]",
+            ),
+        ),
+        "A cached result belongs to one caller.",
+    ),
+    Mutant(
+        "followers of a leader that failed wait for ever",
+        "cache",
+        (
+            Change(
+                "engine/single_flight.py",
+                "        else:\n            for follower in followers:\n                self._run(follower)\n        if self._cache",
+                "        if self._cache",
+            ),
+        ),
+        "Failures are never shared: if the leader fails, each of its equals runs by itself.",
+    ),
+    Mutant(
+        "a leader that fails keeps its lead over all processes",
+        "cache",
+        (
+            Change(
+                "engine/single_flight.py",
+                "        if call.flight is not None:\n            self._slots.give(call.flight)\n",
+                "        if call.flight is not None and call.outcome is State.COMPLETED:\n            self._slots.give(call.flight)\n",
+            ),
+        ),
+        "Slots return: when a leader has ended, an equal call of any process can lead.",
+    ),
+    Mutant(
+        "the lead is kept when the result turns out to be there",
+        "cache",
+        (
+            Change(
+                "engine/single_flight.py",
+                "            if leads:\n                self._slots.give(name)\n            if self._leads",
+                "            if self._leads",
+            ),
+        ),
+        "Slots return: a lead that is not needed, because another process has stored the result, is given back.",
+    ),
+)
+
+_SLOTS = (
+    Mutant(
+        "a call keeps its slot while it waits for a result from outside",
+        "slots",
+        (
+            Change(
+                "engine/external.py",
+                "        self._journal.commit(entry, partial(self._on_waiting, call))\n        self._release(call)\n",
+                "        self._journal.commit(entry, partial(self._on_waiting, call))\n",
+            ),
+        ),
+        "A call that waits for something outside holds no slot.",
+    ),
+    Mutant(
+        "a call keeps its slot while it waits for a person or a credential",
+        "slots",
+        (
+            Change(
+                "engine/parking.py",
+                '        self._release(call)\n        if reason == "credential":\n',
+                '        if reason == "credential":\n',
+            ),
+        ),
+        "A call that waits for a person's answer, a credential or its tool's check holds no slot.",
+    ),
+    Mutant(
+        "an abandoned body that returns does not give its shared slot back",
+        "slots",
+        (
+            Change(
+                "engine/running.py",
+                "        returned(call)\n        self._gate.release(call)\n",
+                "        returned(call)\n        self._limiter.release(call)\n",
+            ),
+        ),
+        "Slots return: that of an abandoned body when the body has returned.",
+    ),
+    Mutant(
+        "a shared slot that was given back still counts as held by its call",
+        "slots",
+        (
+            Change(
+                "engine/gate.py",
+                "            call.shared_slot = False\n            self._slots.give(_name(call))\n",
+                "            self._slots.give(_name(call))\n",
+            ),
+        ),
+        "No more calls of a tool run at once, in all processes, than its max_concurrency; a slot is given back once.",
+    ),
+    Mutant(
+        "two calls of one process take one shared slot",
+        "slots",
+        (
+            Change(
+                "engine/shared_slots.py",
+                "        async with self._alone(name):\n            wanted = self._held.get(name, 0) + 1\n",
+                "        wanted = self._held.get(name, 0) + 1\n        async with self._alone(name):\n",
+            ),
+        ),
+        "No more calls of a tool run at once, in all processes, than its max_concurrency.",
+    ),
+    Mutant(
+        "a shared slot that was granted by a lost answer is never given back",
+        "slots",
+        (
+            Change(
+                "engine/shared_slots.py",
+                "                self._spawn(self._report(name))\n                raise\n",
+                "                raise\n",
+            ),
+        ),
+        "Slots return: one that the store granted, and whose answer was lost, is not lost to all processes.",
+    ),
+    Mutant(
+        "calls start without a token of their tool's rate while the store does not answer",
+        "slots",
+        (
+            Change(
+                "engine/gate.py", "            granted = False\n", "            granted = call.token = limit is None\n"
+            ),
+        ),
+        "A tool's rate holds for all processes over the store together, also during an outage.",
+    ),
+    Mutant(
+        "a call that was put back into the queue is not tried again in time",
+        "slots",
+        (
+            Change(
+                "engine/gate.py", "            self._clock.call_later(wait, self._try_again, key[0], tool.name)\n", ""
+            ),
+        ),
+        "A call that waits for its tool's rate or for other processes' slots starts when there is room.",
+    ),
+    Mutant(
+        "each offer of a slot begins the time in the queue anew",
+        "slots",
+        (
+            Change(
+                "engine/running.py",
+                "        if len(call.plan.needs) > 1 and not self._gate.admits(call):  # there are limits beside the runtime's\n"
+                "            return\n"
+                "        if call.wait_timer is not None:\n            self._timers.end_wait(call)\n",
+                "        if call.wait_timer is not None:\n            self._timers.end_wait(call)\n"
+                "        if len(call.plan.needs) > 1 and not self._gate.admits(call):  # there are limits beside the runtime's\n"
+                "            return\n",
+            ),
+        ),
+        "A call waits in the queue for queue_timeout at most.",
+    ),
+    Mutant(
+        "a full queue refuses a call that exists",
+        "slots",
+        (
+            Change(
+                "engine/running.py",
+                "taken = self._limiter.take(call, entry.durable > 0)",
+                "taken = self._limiter.take(call)",
+            ),
+        ),
+        "A call that was accepted always gets a place in the queue, also when it is approved or taken over later.",
+    ),
+    Mutant(
+        "each process has its own bucket for a tool's rate in SQLite",
+        "slots",
+        (
+            Change(
+                "stores/sqlite/store.py",
+                "queues.take(c, name, rate, burst, count)",
+                'queues.take(c, f"{name}:{self._owner}", rate, burst, count)',
+            ),
+        ),
+        "A tool's rate holds for all processes over the store together.",
+    ),
+    Mutant(
+        "slots of dead processes stay taken in SQLite",
+        "slots",
+        (
+            Change(
+                "stores/sqlite/owners.py",
+                '    connection.execute(f"DELETE FROM slots WHERE owner IN ({marks})", dead)  # noqa: S608  # question marks\n',
+                "",
+            ),
+        ),
+        "Slots return: those of a dead process are free when its calls are taken over.",
+    ),
+)
+
+_SCHEDULES = (
+    Mutant(
+        "the call of a due time gets a new id each time it is made",
+        "schedules",
+        (
+            Change(
+                "schedules/scheduler.py",
+                "id=call_id(schedule.name, due), thread=schedule.thread",
+                "thread=schedule.thread",
+            ),
+        ),
+        "A due time is one call, also if two processes make it, or one makes it again after a crash.",
+    ),
+    Mutant(
+        "a due time whose call the store did not take is given up",
+        "schedules",
+        (
+            Change(
+                "schedules/scheduler.py",
+                'its call is tried again: %s", schedule.name, error)\n                return None\n',
+                'its call is tried again: %s", schedule.name, error)\n                continue\n',
+            ),
+        ),
+        "A due time that was decided to run has a call, also after an outage or a full queue.",
+    ),
+    Mutant(
+        "what a dead process was about to fire is not looked for",
+        "schedules",
+        (
+            Change(
+                "schedules/scheduler.py",
+                "        if stored.firing:\n            return True\n        now = self._clock.now()\n",
+                "        now = self._clock.now()\n",
+            ),
+        ),
+        "A process that dies between two commits of a firing leaves a document from which any other continues at once.",
+    ),
+)
+
+_SPEND = (
+    Mutant(
+        "the reservation of a dead process is released as if nothing was spent",
+        "spend",
+        (
+            Change(
+                "spend/book.py",
+                "                books.put(id, _assumed(hold))\n",
+                "                books.put(id, None)\n",
+            ),
+        ),
+        "What a dead process reserved counts as spent, because the model may have been asked.",
+    ),
+    Mutant(
+        "an entry that is counted a second time is charged to the budgets again",
+        "spend",
+        (
+            Change(
+                "spend/accounts.py",
+                "        counted = None if was_reserved else before\n",
+                "        counted = None\n",
+            ),
+        ),
+        "An entry has one id and counts once: the accounts are what the ledger is, also after a take-over.",
+    ),
+    Mutant(
+        "a reservation whose answer was lost is never released",
+        "spend",
+        (
+            Change(
+                "spend/book.py",
+                "            self._spawn(self._surely(lambda: self._release(id, page, tuple(charged))))\n            raise\n",
+                "            raise\n",
+            ),
+        ),
+        "Reservations return: one of a request that was never sent does not block the budget.",
+    ),
+    Mutant(
+        "the reservation of a request that the model refused is kept",
+        "spend",
+        (
+            Change(
+                "agents/model_step.py",
+                "            if held is not None:\n                await turn.spending.release(held)\n            raise\n",
+                "            raise\n",
+            ),
+        ),
+        "Reservations return: one of a request that failed does not block the budget.",
+    ),
+    Mutant(
+        "a request that was stopped under way costs nothing",
+        "spend",
+        (
+            Change(
+                "agents/model_step.py",
+                "                turn.spending.assume(held)\n",
+                "                await turn.spending.release(held)\n",
+            ),
+        ),
+        "What was reserved for a request counts as spent if it is unknown whether the model was asked.",
+    ),
+    Mutant(
+        "a reply on record whose cost was not written before the crash is not counted",
+        "spend",
+        (
+            Change(
+                "agents/model_step.py",
+                "            await count_replayed(turn)\n            return known\n",
+                "            return known\n",
+            ),
+        ),
+        "The ledger has each reply that is on record, with its real amount.",
+    ),
+    Mutant(
+        "the cost that a dead process's call reported is not counted",
+        "spend",
+        (
+            Change(
+                "engine/tool_costs.py",
+                "        if cost_in(call.entry.events) is not None:\n            self.report(call)\n",
+                "        if call in self._newer:\n            self.report(call)\n",
+            ),
+        ),
+        "A cost that is an event of its call reaches the ledger before the call completes.",
+    ),
+)
+
+_AGENTS = (
+    Mutant(
+        "a resumed turn asks the model again for an answer that is on record",
+        "agents",
+        (
+            Change(
+                "agents/model_step.py",
+                "        if known is not None:\n            await count_replayed",
+                "        if known is not None and known.uses:\n            await count_replayed",
+            ),
+        ),
+        "A resumed turn reads what is on record and decides nothing again.",
+    ),
+    Mutant(
+        "tool calls are made before the reply that asks for them is on its way to the store",
+        "agents",
+        (
+            Change(
+                "agents/tool_step.py",
+                "        sending = self.turn.sent()\n        if sending is not None:\n            await sending\n",
+                "",
+            ),
+        ),
+        "What a tool sees is ordered after the entry that leads to it: no call is durable before its reply.",
+    ),
+    Mutant(
+        "the last results of a batch of tool calls are not recorded",
+        "agents",
+        (
+            Change(
+                "agents/tool_step.py",
+                "            if left:  # else all calls have ended, and `run` records their results together\n"
+                "                self.recorded.update(ended)\n",
+                "            self.recorded.update(ended)\n"
+                "            if left:  # else all calls have ended, and `run` records their results together\n",
+            ),
+        ),
+        "Each tool call of a turn has one recorded result.",
+    ),
+    Mutant(
+        "of several recorded parts of a step's results only the last one is read",
+        "agents",
+        (
+            Change(
+                "agents/turn.py",
+                '            results.setdefault(entry["step"], []).append(entry)\n',
+                '            results[entry["step"]] = [entry]\n',
+            ),
+        ),
+        "Each tool call of a turn has one recorded result, and a resumed turn records none again.",
+    ),
+    Mutant(
+        "a resumed turn reads results of background calls a second time",
+        "agents",
+        (
+            Change(
+                "agents/turn.py",
+                "return {} if self._replies else self.open_calls.among(self.messages)",
+                "return self.open_calls.among(self.messages)",
+            ),
+        ),
+        "A resumed turn shows the model what it saw before, each result of a background call once.",
+    ),
+    Mutant(
+        "a stop that came while no process ran the turn does not keep it from asking the model",
+        "agents",
+        (
+            Change(
+                "agents/model_step.py",
+                "        if turn.must_stop:\n            turn.give_in()\n        messages",
+                "        messages",
+            ),
+        ),
+        "A turn with a stop on record asks no model again.",
+    ),
+    Mutant(
+        "a process that lost a turn writes its end into the thread",
+        "agents",
+        (
+            Change(
+                "agents/turn_lifecycle.py",
+                "            turn.leave_if_lost()  # only the turn's owner writes the memory\n",
+                "",
+            ),
+        ),
+        "Only the turn's owner writes the thread's memory.",
+    ),
+    Mutant(
+        "a turn's id is written after its number",
+        "agents",
+        (
+            Change(
+                "agents/memory.py",
+                "        if kept.id:\n"
+                "            await host.records.put_document(ID, _id_key(key, kept.id), _encode(kept.turn), 0)\n"
+                "        for _ in range(_ATTEMPTS):\n",
+                "        for _ in range(_ATTEMPTS):\n",
+            ),
+            Change(
+                "agents/memory.py",
+                "                self._follow(key, new, version, kept)\n",
+                "                self._follow(key, new, version, kept)\n"
+                "                if kept.id:\n"
+                "                    await host.records.put_document(ID, _id_key(key, kept.id), _encode(kept.turn), 0)\n",
+            ),
+        ),
+        "One turn for one id and thread: a message that is sent again under its id begins no second turn.",
+    ),
+    Mutant(
+        "a sub-agent that could not be followed to its end counts as ended",
+        "agents",
+        (
+            Change(
+                "agents/subagents.py",
+                "        if view.state is AgentState.RUNNING:  # the store failed",
+                "        if view.state is AgentState.IDLE and not view.turns:  # the store failed",
+            ),
+        ),
+        "The result of an agent that is a tool is the answer of its turn.",
+    ),
+    Mutant(
+        "cancelling the call of a sub-agent leaves its turn running",
+        "agents",
+        (
+            Change(
+                "agents/subagents.py",
+                '            if log.stopping != "shutdown":  # on a shutdown this call and the turn are handed back, and continue later\n'
+                '                await agent.stop(thread, "the call of the agent was cancelled")\n',
+                "",
+            ),
+        ),
+        "Stopping a turn stops the turns of the agents that it called.",
+    ),
+    Mutant(
+        "a step of a plan runs although a step that it depends on was blocked",
+        "agents",
+        (
+            Change(
+                "agents/plan.py",
+                "all(self.steps[need - 1].status is PlanStep.COMPLETED for need in step.depends_on)",
+                "all(self.steps[need - 1].status is not PlanStep.NOT_STARTED for need in step.depends_on)",
+            ),
+        ),
+        "A step of a plan runs once all steps that it depends on are completed.",
+    ),
+    Mutant(
+        "an outage of the store blocks a step of a plan",
+        "agents",
+        (
+            Change(
+                "agents/plan_execute.py",
+                "                except StoreUnavailable:  # the whole turn waits for the store, and goes on from its entries\n"
+                "                    raise\n",
+                "",
+            ),
+        ),
+        "A store that does not answer for a while ends no turn and fails no step.",
+    ),
+)
+
+_WEBHOOKS = (
+    Mutant(
+        "a retry of a webhook has a new id",
+        "webhooks",
+        (
+            Change(
+                "webhooks/delivery.py",
+                "self._sender.send(endpoint, notice.id, at, body)",
+                'self._sender.send(endpoint, f"{notice.id}_{notice.tries}" if notice.tries else notice.id, at, body)',
+            ),
+        ),
+        "A webhook arrives with one id, however often it is sent.",
+    ),
+    Mutant(
+        "a webhook that a dead process had claimed is never sent",
+        "webhooks",
+        (
+            Change(
+                "webhooks/outbox.py",
+                "        if stored is None or (stored.notice.next_at or 0.0) > now:\n            return None\n",
+                "        if stored is None or stored.claimed_by or (stored.notice.next_at or 0.0) > now:\n            return None\n",
+            ),
+        ),
+        "A webhook is durable and retried: the claim of a dead process ends, and another one sends it.",
+    ),
+)
+
+_STORE = (
+    Mutant(
+        "SQLite does not compare the fence",
+        "store",
+        (
+            Change(
+                "stores/sqlite/appends.py",
+                "request=0 WHERE key=? AND seq=? AND fence=?",
+                "request=0 WHERE key=? AND seq=? AND fence>=?",
+            ),
+            Change("stores/sqlite/appends.py", "AND fence=? AND ended_at IS NULL", "AND fence>=? AND ended_at IS NULL"),
+        ),
+        "One outcome: the store refuses appends with an older fence, so a former owner cannot write.",
+    ),
+    Mutant(
+        "a refused row of a group counts as written in SQLite",
+        "store",
+        (
+            Change(
+                "stores/sqlite/appends.py",
+                "        if connection.total_changes() != due:\n",
+                "        if connection.total_changes() > due:\n",
+            ),
+        ),
+        "Same id, same call, and durable before visible: a row that the store refused is not acknowledged.",
+    ),
+    Mutant(
+        "SQLite writes documents over newer versions",
+        "store",
+        (
+            Change(
+                "stores/sqlite/records.py",
+                "(write.kind, write.key)).get or 0) != write.expect:",
+                "(write.kind, write.key)).get or 0) < write.expect:",
+            ),
+            Change(
+                "stores/sqlite/records.py",
+                'WHERE kind = ? AND key = ? AND version = ?"',
+                'WHERE kind = ? AND key = ? AND version >= ?"',
+            ),
+        ),
+        "Documents are changed by compare-and-set: of two writers over one version one succeeds.",
+    ),
+    Mutant(
+        "durability power does not wait for the disk",
+        "store",
+        (
+            Change(
+                "stores/sqlite/store.py",
+                'synchronous="FULL" if power else "NORMAL"',
+                'synchronous="NORMAL"',
+            ),
+        ),
+        'durability="power" survives power loss: what was acknowledged is on the disk.',
+    ),
+    Mutant(
+        "a failed write leaves its transaction open in SQLite",
+        "store",
+        (
+            Change(
+                "stores/sqlite/writer.py",
+                "            self._roll_back()\n            if len(group) > 1 and",
+                "            if len(group) > 1 and",
+            ),
+        ),
+        "After a full disk or an error of the disk the store can be written again.",
+    ),
+)
+
+MUTANTS: tuple[Mutant, ...] = (
+    *_CALLS, *_LEASES, *_PEOPLE, *_EXTERNAL, *_CACHE, *_SLOTS, *_SCHEDULES, *_SPEND, *_AGENTS, *_WEBHOOKS, *_STORE,
+)  # fmt: skip

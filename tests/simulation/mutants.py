@@ -428,7 +428,7 @@ _LEASES = (
         "A call is claimed only if it has no owner, or a dead one.",
     ),
     Mutant(
-        "calls whose claim was answered in vain are never released",
+        "calls that were claimed by a lost answer are never released",
         "leases",
         (Change("engine/chores.py", "        self._strays = strays - lost\n", "        self._strays = lost\n"),),
         "No silent losses: a call that the store says is ours, and that no part of the process tracks, is released.",
@@ -1187,16 +1187,16 @@ _STORE = (
         'durability="power" survives power loss: what was acknowledged is on the disk.',
     ),
     Mutant(
-        "a failed write leaves its transaction open in SQLite",
+        "a group of writes with a refused one leaves its transaction open in SQLite",
         "store",
         (
             Change(
                 "stores/sqlite/writer.py",
-                "            self._roll_back()\n            if len(group) > 1 and",
-                "            if len(group) > 1 and",
+                "                if outcomes is None:  # one of them was refused: find out which\n                    self._roll_back()\n",
+                "                if outcomes is None:  # one of them was refused: find out which\n",
             ),
         ),
-        "After a full disk or an error of the disk the store can be written again.",
+        "One refused append, such as that of a former owner, does not keep the others from being written.",
     ),
 )
 

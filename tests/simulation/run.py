@@ -99,6 +99,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0:100", help="FIRST:END")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--until-bad", action="store_true", help="stop at the first bad seed, and print it as JSON")
     given = parser.parse_args()
     if given.seed is not None:
         show(given.seed)
@@ -108,11 +109,18 @@ def main() -> None:
     began, bad, steps, kinds = time.perf_counter(), 0, 0, Counter[str]()
     for outcome in run_seeds(seeds, given.jobs):
         steps += outcome.steps
+        if given.until_bad and outcome.problems:
+            print(json.dumps({"seed": outcome.seed, "problems": outcome.problems[:3], "tried": outcome.seed - seeds[0] + 1}))
+            sys.stdout.flush()
+            os._exit(0)
         if outcome.problems:
             bad += 1
             kinds.update({problem.partition(":")[0] for problem in outcome.problems})
             if bad <= 12:
                 print(f"seed {outcome.seed}:", *outcome.problems[:4], sep="\n    ", flush=True)
+    if given.until_bad:
+        print(json.dumps({"seed": None, "problems": [], "tried": len(seeds)}))
+        return
     took = time.perf_counter() - began
     print(json.dumps(kinds))
     print(f"{len(seeds)} seeds, {bad} bad, {took:.1f} s, {len(seeds) / took:.1f} seeds/s, {steps / len(seeds):.0f} steps a seed")

@@ -99,16 +99,22 @@ class Clients:
     def _answered(self, id: str, result: ToolResult) -> None:
         code = result.error.code if result.error is not None else None
         self._scene.acks.append(
-            Ack(did="result", id=id, state=result.state.value, code=code, output=result.output, artifact=result.artifact)
+            Ack(
+                did="result", id=id, state=result.state.value, code=code, output=result.output, artifact=result.artifact
+            )
         )
         if (found := self._stored(id, "result")) and found.ended_at is None:
-            self._world.wrong("durable before visible", f"a caller of {id} got {result.state}, and the store has {found.state}")
+            self._world.wrong(
+                "durable before visible", f"a caller of {id} got {result.state}, and the store has {found.state}"
+            )
 
     def _stored(self, id: str, what: str) -> Any:
         """The call, which the store must have."""
         found = self._cluster.find(id)
         if found is None:
-            self._world.wrong("acknowledged means stored", f"{what} of {id} was answered, and the store does not have it")
+            self._world.wrong(
+                "acknowledged means stored", f"{what} of {id} was answered, and the store does not have it"
+            )
         return found
 
     def _cancel(self, id: str) -> None:
@@ -135,7 +141,9 @@ class Clients:
     def make_schedule(self) -> None:
         async def make(member: Member) -> None:
             assert member.runtime is not None
-            await member.runtime.schedule("minutely", "* * * * *", "put", {"before": 0, "after": 0, "fails": 0}, catch_up="all", overlap="allow")
+            await member.runtime.schedule(
+                "minutely", "* * * * *", "put", {"before": 0, "after": 0, "fails": 0}, catch_up="all", overlap="allow"
+            )
             self._scene.scheduled_at = self._world.now
 
         if (member := self._cluster.up()) is not None:

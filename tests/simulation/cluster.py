@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import Conversations
 from tests.simulation.loop import Node
-from tests.simulation.network import Network, NetworkSession
+from tests.simulation.network import Network
+from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace
 from tests.simulation.scene import POLICY, TOOLS, Scene
-from tests.simulation.store_model import StoreModel
 from tests.simulation.team import Team
 from tests.simulation.world import World
 
@@ -49,13 +48,18 @@ class Member:
 
     async def _live(self) -> None:
         cluster = self.cluster
-        session = NetworkSession(cluster.network, self.node, cluster.model, notices=cluster.notices)
         settings = Settings(
             store="memory://", lease=LEASE, cancel_grace=0.3, close_timeout=2.0, queue_timeout=20.0, max_concurrency=4, open_timeout=30.0,
             budgets=BUDGETS,
         )  # fmt: skip
         gives_away = self.place == cluster.gives_away
-        runtime = Runtime(TOOLS, store=session, policy=POLICY, engine="workers" if gives_away else None, settings=settings)
+        runtime = Runtime(
+            TOOLS,
+            store=cluster.place.open(self.node),
+            policy=POLICY,
+            engine="workers" if gives_away else None,
+            settings=settings,
+        )
         team = Team(runtime) if cluster.has_agents else None
         try:
             async with runtime:
@@ -71,15 +75,19 @@ class Member:
 
 
 class Cluster:
-    def __init__(self, world: World, *, members: int, calls: int, faults: bool = True) -> None:
+    def __init__(self, world: World, *, members: int, calls: int) -> None:
         chance = world.chance
-        self.world, self.scene, self.model = world, Scene(world), StoreModel()
-        self.notices = chance.random() < 0.7
-        self.model.claims_by_append = self.notices
+        self.world, self.scene = world, Scene(world)
+        faults = chance.random() < 0.8
         bad = faults and chance.random() < 0.7
         self.network = Network(
             world, lost=0.02 * bad, unheard=0.03 * bad, late=0.03 * bad, notices_lost=chance.choice((0.0, 0.1, 1.0))
         )
+        self.place: Place
+        if chance.random() < 0.3:
+            self.place = SqlitePlace(chance.choice(("process", "power")))
+        else:
+            self.place = ModelPlace(self.network, notices=chance.random() < 0.7)
         self.gives_away = 0 if members > 1 and chance.random() < 0.3 else -1
         self.scene.recorded = self._recorded
         self.members: list[Member] = []
@@ -87,6 +95,7 @@ class Cluster:
         self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.15
         self.clients, self.conversations = Clients(self), Conversations(self)
         self.faults = Counter[str]()
+        self.stored_calls = 0
         self.is_slow = bool(world.loop.slow)
         self.known_tokens = 0
         """Of the ledger, without what is only assumed."""
@@ -132,23 +141,34 @@ class Cluster:
             if self.is_at_rest():
                 await self.read_books()
                 return
-        for call in self.model.calls.values():
+        for call in self.place.calls():
             if call.ended_at is None:
-                self.world.wrong("everything ends", f"call {call.id} of {call.tool} is {call.state} for ever, waiting for {call.waiting_for}")
+                self.world.wrong(
+                    "everything ends",
+                    f"call {call.id} of {call.tool} is {call.state} for ever, waiting for {call.waiting_for}",
+                )
         for member in self.members:
             for client in member.clients:
                 if member.node.is_alive and not client.done():
-                    self.world.wrong("every waiter is answered", f"a client of {member.node} waits for ever: {client.get_name()}")
+                    self.world.wrong(
+                        "every waiter is answered", f"a client of {member.node} waits for ever: {client.get_name()}"
+                    )
 
     def is_at_rest(self) -> bool:
         waiting = any(not client.done() for member in self.members if member.node.is_alive for client in member.clients)
         up = all(member.is_up for member in self.members)
         answered = all(message.answers for message in self.conversations.messages)
         scheduled = not self.has_schedule or self.world.now > _STORM + 130
-        return up and answered and scheduled and not waiting and all(call.ended_at is not None for call in self.model.calls.values())
+        return (
+            up
+            and answered
+            and scheduled
+            and not waiting
+            and all(call.ended_at is not None for call in self.place.calls())
+        )
 
     def _recorded(self) -> Iterator[tuple[str, int]]:
-        for call in self.model.calls.values():
+        for call in self.place.calls():
             if call.tool in ("agent:boss", "agent:helper"):
                 events = call.events()
                 message = events[0].data["arguments"]["message"]
@@ -161,8 +181,8 @@ class Cluster:
         members = [member for member in self.members if member.is_up]
         return self.world.chance.choice(members) if members else None
 
-    def find(self, id: str) -> Any:
-        return next((call for call in self.model.calls.values() if call.id == id), None)
+    def find(self, id: str) -> Seen | None:
+        return next(self.place.calls(id), None)
 
     async def read_books(self) -> None:
         """What is reserved by dead processes is settled by a sweep."""
@@ -226,14 +246,17 @@ class Cluster:
             if self.world.loop.steps >= steps:
                 self.world.loop.on_step = before
                 member.node.is_alive = False
-                self.model.sessions = {me: each for me, each in self.model.sessions.items() if each._node is not member.node}  # type: ignore[attr-defined]
+                self.place.forget(member.node)
 
         self.world.loop.on_step = on_step
 
     def replace_the_dead(self) -> None:
         for index, member in enumerate(self.members):
             if not member.node.is_alive or member.life.done():
-                if member.node.is_alive and not member.life.cancelled() and (error := member.life.exception()) is not None:
+                if (
+                    member.node.is_alive
+                    and not member.life.cancelled()
+                    and (error := member.life.exception()) is not None
+                ):
                     self.world.wrong("a runtime lives", f"{member.node}: {error!r}")
                 self.members[index] = Member(self, member.place)
-

@@ -24,14 +24,29 @@ __all__ = ["hunt"]
 def hunt(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
     """In a process of its own, which stops at the first seed that finds the mutant."""
     seeds = f"{first}:{first + count}"
-    run = [sys.executable, "-m", "tests.simulation.planted", mutant.name, "tests.simulation.run", "--seeds", seeds, "--jobs", "1", "--until-bad"]
+    run = [
+        sys.executable,
+        "-m",
+        "tests.simulation.planted",
+        mutant.name,
+        "tests.simulation.run",
+        "--seeds",
+        seeds,
+        "--jobs",
+        "1",
+        "--until-bad",
+    ]
     began = time.monotonic()
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     lines = done.stdout.strip().splitlines()
     try:
         found = json.loads(lines[-1])
     except (IndexError, ValueError):
-        found = {"seed": first, "problems": [f"the process ended with {done.returncode}: {done.stderr[-300:]}"], "tried": 1}
+        found = {
+            "seed": first,
+            "problems": [f"the process ended with {done.returncode}: {done.stderr[-300:]}"],
+            "tried": 1,
+        }
     return {"name": mutant.name, "area": mutant.area, "seconds": round(time.monotonic() - began, 1), **found}
 
 
@@ -58,7 +73,12 @@ def main(given: Sequence[str] | None = None) -> None:
     with ThreadPoolExecutor(options.jobs) as pool:
         for entry in pool.map(lambda mutant: hunt(mutant, options.first, options.seeds), chosen):
             found += entry["seed"] is not None
-            print(f"{entry['seed']!s:>6} {entry['tried']:>5} {entry['name']}", *entry["problems"][:1], sep="   ", flush=True)
+            print(
+                f"{entry['seed']!s:>6} {entry['tried']:>5} {entry['name']}",
+                *entry["problems"][:1],
+                sep="   ",
+                flush=True,
+            )
             if options.out is not None:
                 with options.out.open("a") as file:
                     file.write(json.dumps(entry) + "\n")

@@ -20,11 +20,13 @@ _SLACK = 1e-6
 def check(cluster: Cluster) -> None:
     """Everything that must hold, also in a seed that did not come to rest."""
     world, scene = cluster.world, cluster.scene
-    records = [fold(call.events()) for call in cluster.model.calls.values()]
+    records = [fold(call.events()) for call in cluster.place.calls()]
     plain = [record for record in records if record.tool in RULES]
     stored = {record.id for record in plain}
     acknowledged = {ack.id for ack in scene.acks if ack.did != "saw"}
-    acks = [ack for ack in scene.acks if ack.id in stored or ack.id in acknowledged]  # a reader may see a call that is then refused
+    acks = [
+        ack for ack in scene.acks if ack.id in stored or ack.id in acknowledged
+    ]  # a reader may see a call that is then refused
     for finding in judge(plain, scene.effects, acks, RULES).findings:
         world.wrong(finding.kind, f"call {finding.id}: {finding.text}")
     for record in records:
@@ -40,9 +42,9 @@ Wrong = Iterator[str]
 
 
 def slots_return(cluster: Cluster, records: list[Record]) -> Wrong:
-    for name, held in cluster.model.slots.items():
-        if held and all(member.node.is_alive for member in cluster.members):
-            yield f"{name} is held by {held}"
+    if all(member.node.is_alive for member in cluster.members):
+        for name, held in cluster.place.slots().items():
+            yield f"{name}: {held} held"
 
 
 def one_body_at_a_time(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -97,7 +99,11 @@ def no_more_at_once_than_allowed(cluster: Cluster, records: list[Record]) -> Wro
 def rates_hold(cluster: Cluster, records: list[Record]) -> Wrong:
     """A tool of four starts a second starts at most 4 + 4 t times in t seconds, over all processes."""
     starts = sorted(
-        event.at for record in records if record.tool == "rated" for event in record.events if event.type == "attempt_started"
+        event.at
+        for record in records
+        if record.tool == "rated"
+        for event in record.events
+        if event.type == "attempt_started"
     )
     if any(node.skewed for node in cluster.world.nodes):
         return
@@ -111,7 +117,9 @@ def rates_hold(cluster: Cluster, records: list[Record]) -> Wrong:
 def a_due_time_is_one_call(cluster: Cluster, records: list[Record]) -> Wrong:
     if cluster.scene.scheduled_at is None:
         return
-    dues = Counter(record.metadata["due"] for record in records if (record.metadata or {}).get("schedule") == "minutely")
+    dues = Counter(
+        record.metadata["due"] for record in records if (record.metadata or {}).get("schedule") == "minutely"
+    )
     for due, count in dues.items():
         if count > 1:
             yield f"{due} has {count} calls"
@@ -146,7 +154,10 @@ def each_use_has_one_result(cluster: Cluster, records: list[Record]) -> Wrong:
             continue
         entries = [event.data["entry"] for event in record.events if event.type == "note" and "entry" in event.data]
         asked = Counter(
-            (entry["mark"], entry["step"], place) for entry in entries if entry["e"] == "reply" for place, _ in enumerate(entry["uses"])
+            (entry["mark"], entry["step"], place)
+            for entry in entries
+            if entry["e"] == "reply"
+            for place, _ in enumerate(entry["uses"])
         )
         replies = Counter((entry["mark"], entry["step"]) for entry in entries if entry["e"] == "reply")
         for (mark, step), count in replies.items():

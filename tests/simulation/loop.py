@@ -76,7 +76,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     call_soon_threadsafe = call_soon  # there is one thread
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+    def call_later(
+        self, delay: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
         return self.call_at(self._at + delay, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
@@ -87,7 +89,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """It is left in the heap, and skipped when its time comes."""
 
-    def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, context: Context | None = None) -> asyncio.Task[Any]:
+    def _make_task(
+        self, loop: asyncio.AbstractEventLoop, coro: Any, context: Context | None = None
+    ) -> asyncio.Task[Any]:
         task = asyncio.Task(coro, loop=loop, context=context)
         self._kept.append(task)  # a task of a crashed node never goes on, and its `finally` blocks never run
         return task
@@ -108,7 +112,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.steps += 1
         if self.steps > _MOST_STEPS:
             raise Stuck(f"{self.steps} steps: things happen for ever")
-        self._at += self.chance.random() * 0.0002 if not self.slow or self.chance.random() > 0.01 else self.chance.random() * self.slow
+        self._at += (
+            self.chance.random() * 0.0002
+            if not self.slow or self.chance.random() > 0.01
+            else self.chance.random() * self.slow
+        )
         if self.trace is not None:
             self.trace.append(f"{self._at:.6f} {handle._context.get(NODE)} {_named(handle)}")
         handle._run()

@@ -46,13 +46,16 @@ def run_seed(seed: int, *, trace: bool = False) -> tuple[World, Cluster]:
     except Exception:
         world.wrong("the world goes on", traceback.format_exc(limit=-4))
     check(cluster)
+    cluster.stored_calls = sum(1 for _ in cluster.place.calls())
+    if not trace:
+        cluster.place.close()
     return world, cluster
 
 
 def outcome_of(seed: int) -> Outcome:
     world, cluster = run_seed(seed)
     return Outcome(
-        seed=seed, problems=world.problems, steps=world.loop.steps, calls=len(cluster.model.calls), acks=len(cluster.scene.acks),
+        seed=seed, problems=world.problems, steps=world.loop.steps, calls=cluster.stored_calls, acks=len(cluster.scene.acks),
         faults=dict(cluster.faults),
     )  # fmt: skip
 
@@ -110,7 +113,11 @@ def main() -> None:
     for outcome in run_seeds(seeds, given.jobs):
         steps += outcome.steps
         if given.until_bad and outcome.problems:
-            print(json.dumps({"seed": outcome.seed, "problems": outcome.problems[:3], "tried": outcome.seed - seeds[0] + 1}))
+            print(
+                json.dumps(
+                    {"seed": outcome.seed, "problems": outcome.problems[:3], "tried": outcome.seed - seeds[0] + 1}
+                )
+            )
             sys.stdout.flush()
             os._exit(0)
         if outcome.problems:
@@ -123,17 +130,26 @@ def main() -> None:
         return
     took = time.perf_counter() - began
     print(json.dumps(kinds))
-    print(f"{len(seeds)} seeds, {bad} bad, {took:.1f} s, {len(seeds) / took:.1f} seeds/s, {steps / len(seeds):.0f} steps a seed")
+    print(
+        f"{len(seeds)} seeds, {bad} bad, {took:.1f} s, {len(seeds) / took:.1f} seeds/s, {steps / len(seeds):.0f} steps a seed"
+    )
     sys.exit(bad > 0)
 
 
 def show(seed: int) -> None:
     world, cluster = run_seed(seed, trace=True)
     print(*world.loop.trace or (), sep="\n")
-    for call in cluster.model.calls.values():
+    for call in cluster.place.calls():
         print(call.id, call.tool, call.state)
         for event in call.events():
-            print("   ", event.seq, round(event.at - 1_800_000_000, 3), event.type, event.state, {k: v for k, v in event.data.items() if k != "arguments"})
+            print(
+                "   ",
+                event.seq,
+                round(event.at - 1_800_000_000, 3),
+                event.type,
+                event.state,
+                {k: v for k, v in event.data.items() if k != "arguments"},
+            )
     print(*world.problems, sep="\n")
     sys.stdout.flush()
     os._exit(0)

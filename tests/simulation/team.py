@@ -28,7 +28,9 @@ def make_script(here: Scene, *, helps: bool) -> Script:
     for _ in range(chance.randint(0, 3)):
         step: list[tuple[str, dict[str, Any]]] = []
         for _ in range(chance.choice((1, 1, 2, 3))):
-            name = chance.choice(("pay", "put", "put", "look_up", "broken", "approved", "nowhere", "helper" if helps else "put"))
+            name = chance.choice(
+                ("pay", "put", "put", "look_up", "broken", "approved", "nowhere", "helper" if helps else "put")
+            )
             given: dict[str, Any] = {"before": chance.choice(_WAITS), "after": chance.choice(_WAITS)}
             if name in ("pay", "put"):
                 given["fails"] = chance.choice((0, 0, 1))
@@ -64,10 +66,14 @@ class Model:
             raise RetryableError("the model is busy")
         here.replied[who, step] += 1
         uses = tuple(
-            ToolUse(id=f"{who.replace(' ', '_')}_{step}_{place}", name=name, arguments=msgspec.json.encode(given).decode())
+            ToolUse(
+                id=f"{who.replace(' ', '_')}_{step}_{place}", name=name, arguments=msgspec.json.encode(given).decode()
+            )
             for place, (name, given) in enumerate(script[step])
         )
-        return ChatReply(text="" if uses else f"{who} is done.", uses=uses, usage=Usage(input_tokens=TOKENS - 1, output_tokens=1))
+        return ChatReply(
+            text="" if uses else f"{who} is done.", uses=uses, usage=Usage(input_tokens=TOKENS - 1, output_tokens=1)
+        )
 
     def _script(self, here: Scene, asked: ChatMessage) -> tuple[str, Script]:
         text = asked.content
@@ -84,7 +90,11 @@ class Model:
 PLAN = {
     "command": "create",
     "title": "Bills",
-    "steps": [{"text": "one", "depends_on": []}, {"text": "two", "depends_on": []}, {"text": "three", "depends_on": [1, 2]}],
+    "steps": [
+        {"text": "one", "depends_on": []},
+        {"text": "two", "depends_on": []},
+        {"text": "three", "depends_on": [1, 2]},
+    ],
 }
 
 
@@ -96,7 +106,9 @@ class Team:
         self.helper = ReActAgent(runtime, Model(HELP), name="helper", tools=tools)
         runtime.add(self.helper.as_tool("helper"))
         self.boss = ReActAgent(runtime, Model("boss"), name="boss", tools=[*tools, "helper"])
-        self.planner = PlanExecuteAgent(runtime, Model("planner"), executor=Model("executor"), name="planner", tools=["put"])
+        self.planner = PlanExecuteAgent(
+            runtime, Model("planner"), executor=Model("executor"), name="planner", tools=["put"]
+        )
 
 
 assert Counter

@@ -98,7 +98,9 @@ class World:
         """For the workload and the faults. The loop has its own, or a change of the workload would change every order."""
         orders: tuple[Order, ...] = ("first", "uniform", "uniform", "priorities")
         self.loop = SimulatedLoop(
-            random.Random(seed * 31 + 7), order or self.chance.choice(orders), slow=self.chance.choice((0.0, 0.0, 0.05, 0.5))
+            random.Random(seed * 31 + 7),
+            order or self.chance.choice(orders),
+            slow=self.chance.choice((0.0, 0.0, 0.05, 0.5)),
         )
         if trace:
             self.loop.trace = []

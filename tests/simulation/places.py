@@ -1,0 +1,124 @@
+"""Where the calls of a seed are stored, and what an observer reads there, without a part in it: a model behind a network, or SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import apsw
+from tests.simulation.loop import Node
+from tests.simulation.network import Network, NetworkSession
+from tests.simulation.store_model import StoreModel
+
+from clicket.model import Event
+from clicket.ports import Store
+from clicket.stores.liveness import this_process
+from clicket.stores.sqlite import SqliteStore
+from clicket.stores.sqlite.rows import select
+
+__all__ = ["ModelPlace", "Place", "Seen", "SqlitePlace"]
+
+
+class Seen(NamedTuple):
+    """A call as it is stored at this moment."""
+
+    id: str
+    tool: str
+    state: str
+    waiting_for: str | None
+    ended_at: float | None
+    events: Callable[[], list[Event]]
+
+
+class Place(Protocol):
+    def open(self, node: Node) -> Store: ...
+    def calls(self, id: str | None = None) -> Iterator[Seen]:
+        """All calls, or those of an id."""
+        ...
+
+    def slots(self) -> dict[str, int]:
+        """Slots that are held, by name."""
+        ...
+
+    def forget(self, node: Node) -> None:
+        """The node has crashed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ModelPlace:
+    def __init__(self, network: Network, *, notices: bool) -> None:
+        self.model, self._network, self._notices = StoreModel(claims_by_append=notices), network, notices
+
+    def open(self, node: Node) -> Store:
+        return NetworkSession(self._network, node, self.model, notices=self._notices)
+
+    def calls(self, id: str | None = None) -> Iterator[Seen]:
+        for call in self.model.calls.values():
+            if id is None or call.id == id:
+                yield Seen(call.id, call.tool, call.state.value, call.waiting_for, call.ended_at, call.events)
+
+    def slots(self) -> dict[str, int]:
+        return {name: sum(held.values()) for name, held in self.model.slots.items() if sum(held.values())}
+
+    def forget(self, node: Node) -> None:
+        sessions = self.model.sessions
+        self.model.sessions = {me: each for me, each in sessions.items() if each._node is not node}  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        pass
+
+
+_SEEN = "SELECT key, id, tool, state, waiting_for, ended_at FROM calls WHERE state <> 'swept'"
+
+
+class SqlitePlace:
+    """A file in memory. The bytes are real, and so is SQLite; the writer's thread is a callback."""
+
+    def __init__(self, durability: str) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="clicket-", dir="/dev/shm"))
+        self._durability = durability
+        self._path = self._folder / "calls.db"
+        shutil.copy(_template(), self._path)
+        self._reader = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)
+
+    def open(self, node: Node) -> Store:
+        return SqliteStore(str(self._path), durability=self._durability)
+
+    def calls(self, id: str | None = None) -> Iterator[Seen]:
+        sql, values = (_SEEN, ()) if id is None else (f"{_SEEN} AND id = ?", (id,))
+        for key, *row in list(self._reader.execute(sql, values)):
+            yield Seen(*row, events=lambda key=key: select(self._reader, "WHERE key = ?", (key,))[0].events)  # type: ignore[misc]
+
+    def slots(self) -> dict[str, int]:
+        return dict(self._reader.execute("SELECT name, sum(held) FROM slots WHERE held > 0 GROUP BY name"))
+
+    def forget(self, node: Node) -> None:
+        """Its connections stay open, idle: a transaction is over within one callback."""
+
+    def close(self) -> None:
+        self._reader.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+_made: list[Path] = []
+
+
+def _template() -> Path:
+    """An empty store: to make one takes longer than a seed."""
+    if not _made:
+        path = Path(tempfile.mkdtemp(prefix="clicket-", dir="/dev/shm")) / "empty.db"
+
+        async def make() -> None:
+            store = SqliteStore(str(path))
+            await store.open(this_process(1.0))
+            await store.close()
+
+        asyncio.run(make())
+        _made.append(path)
+    return _made[0]

@@ -20,6 +20,8 @@ __all__ = ["Clients"]
 
 _UNANSWERED = (StoreUnavailable, NotFound, Conflict, Closed, AgentBusy)
 """Errors that acknowledge nothing."""
+EDITED = 0.023
+"""What a person writes in place of the arguments."""
 CALLERS = ("", "", "ann", "bob")
 
 
@@ -190,7 +192,7 @@ class Clients:
         elif dice < 0.6:
             took = await runtime.approve(record.id, by=by, thread=thread)
         elif dice < 0.75 and record.tool == "approved":
-            arguments = {"before": 0.02, "after": 0.02}
+            arguments = {"before": EDITED, "after": EDITED}
             took = await runtime.approve(record.id, by=by, thread=thread, arguments=arguments)
         elif dice < 0.85 and record.tool == "approved":
             took = await runtime.respond(record.id, {"id": record.id, "attempt": 0}, by=by, thread=thread)

@@ -89,7 +89,7 @@ class Cluster:
         else:
             self.place = ModelPlace(self.network, notices=chance.random() < 0.7)
         self.gives_away = 0 if members > 1 and chance.random() < 0.3 else -1
-        self.scene.recorded = self._recorded
+        self.scene.recorded, self.scene.is_on_record = self._recorded, self._is_on_record
         self.members: list[Member] = []
         self._size, self._calls, self._faults = members, calls, faults
         self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.15
@@ -165,6 +165,13 @@ class Cluster:
             and scheduled
             and not waiting
             and all(call.ended_at is not None for call in self.place.calls())
+        )
+
+    def _is_on_record(self, id: str, attempt: int) -> bool:
+        return any(
+            event.type == "attempt_started" and event.data["attempt"] == attempt
+            for call in self.place.calls(id)
+            for event in call.events()
         )
 
     def _recorded(self) -> Iterator[tuple[str, int]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from tests.crash.judge import ended, judge, sound
-from tests.simulation.cluster import Cluster
-from tests.simulation.scene import RULES, Body
+from tests.simulation.clients import EDITED
+from tests.simulation.cluster import LEASE, Cluster
+from tests.simulation.scene import RULES, TIMEOUTS, Body
 from tests.simulation.world import EPOCH
 
 from clicket.model import Record, fold
@@ -63,6 +65,83 @@ def an_outside_result_is_the_outcome(cluster: Cluster, records: list[Record]) ->
         output = cluster.scene.completed.get(record.id)
         if output is not None and record.output != output:
             yield f"{record.id} was completed from outside, acknowledged, and it is {record.state} with {record.output!r}"
+
+
+def one_answer_to_a_question(cluster: Cluster, records: list[Record]) -> Wrong:
+    for record in records:
+        questions = answers = 0
+        for event in record.events:
+            questions += event.type == "approval_requested"
+            answers += event.type == "approval_given"
+            if answers > questions:
+                yield f"{record.id}: answer {answers} to {questions} questions"
+                break
+        took = sum(1 for ack in cluster.scene.acks if ack.did == "decide" and ack.id == record.id and ack.took)
+        if took > questions:
+            yield f"{record.id}: {took} people were told that their decision counts, and it asked {questions} times"
+
+
+def a_denied_call_does_not_run(cluster: Cluster, records: list[Record]) -> Wrong:
+    for record in records:
+        denied = False
+        for event in record.events:
+            if event.type == "approval_given" and event.data.get("approved") is False:
+                denied = True
+            elif event.type == "approval_requested":
+                denied = False
+            elif event.type == "attempt_started" and denied:
+                yield f"{record.id} ran after it was denied"
+
+
+def approved_arguments_are_used(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A call that was approved with other arguments runs with those."""
+    for record in records:
+        edited = any(event.type == "approval_given" and "arguments" in event.data for event in record.events)
+        for body in cluster.scene.bodies:
+            if edited and body.id == record.id and body.before != EDITED:
+                yield f"{record.id} was approved with other arguments, and ran with the first ones"
+
+
+def a_cached_result_is_its_callers(cluster: Cluster, records: list[Record]) -> Wrong:
+    callers = {record.id: record.caller for record in records}
+    for record in records:
+        if record.cached and isinstance(record.output, dict) and callers.get(record.output["id"]) != record.caller:
+            yield f"{record.id} of {record.caller!r} got the result of a call of {callers.get(record.output['id'])!r}"
+
+
+def equal_calls_run_once(cluster: Cluster, records: list[Record]) -> Wrong:
+    """While nothing fails and no process dies, calls with equal arguments share one run."""
+    if cluster.faults or cluster.network.was_bad or cluster.is_slow:
+        return
+    runs = Counter(
+        (record.caller, json.dumps(record.arguments, sort_keys=True))
+        for record in records
+        if record.tool == "look_up" and isinstance(record.arguments, dict) and record.state.value == "completed" and not record.cached
+    )
+    cancelled = any(record.tool == "look_up" and record.state.value != "completed" for record in records)
+    for (caller, key), count in runs.items():
+        if count > 1 and not cancelled:
+            yield f"look_up {key} of {caller!r} ran {count} times"
+
+
+def bodies_are_stopped_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
+    """While no process is paused: a body runs no longer than its timeout and the grace, unless it ignores the stop."""
+    if cluster.is_slow or cluster.faults["pause"]:
+        return
+    for body in cluster.scene.bodies:
+        if body.tool in TIMEOUTS and body.ended is not None and body.ended - body.began > TIMEOUTS[body.tool] + 1.0:
+            yield f"{body.id}: attempt {body.attempt} ran {body.ended - body.began:.1f} s, its tool has {TIMEOUTS[body.tool]} s"
+
+
+def questions_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A wait for a person ends by its timeout, also if processes die: at most a lease later."""
+    for record in records:
+        asked = next((event for event in record.events if event.type == "approval_requested"), None)
+        if asked is None or not isinstance(timeout := asked.data.get("timeout"), int | float):
+            continue
+        after = next((event.at for event in record.events if event.seq > asked.seq), None)
+        if after is not None and after - asked.at > timeout + 3 * LEASE + 5 and not any(node.skewed for node in cluster.world.nodes):
+            yield f"{record.id} waited {after - asked.at:.1f} s for a person, and its limit is {timeout} s"
 
 
 def deadlines_hold(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -188,5 +267,7 @@ def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wron
 PREDICATES = (
     slots_return, one_body_at_a_time, an_outside_result_is_the_outcome, deadlines_hold, nobody_takes_over_from_the_living,
     no_more_at_once_than_allowed, rates_hold, a_due_time_is_one_call, messages_are_answered, each_use_has_one_result,
+    one_answer_to_a_question, a_denied_call_does_not_run, approved_arguments_are_used, a_cached_result_is_its_callers,
+    equal_calls_run_once, bodies_are_stopped_in_time, questions_end_in_time,
     a_recorded_reply_is_not_asked_for_again, the_accounts_are_the_ledger,
 )  # fmt: skip

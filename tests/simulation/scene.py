@@ -14,7 +14,7 @@ from tests.simulation.world import World
 from clicket import DidNotHappen, Happened, Policy, RetryableError, ToolContext, Unknown, tool
 from clicket.tools.reconcile import CallInDoubt
 
-__all__ = ["POLICY", "RULES", "TOOLS", "Body", "Scene", "scene"]
+__all__ = ["POLICY", "RULES", "TIMEOUTS", "TOOLS", "Body", "Scene", "scene"]
 
 _current: list[Scene] = []
 
@@ -22,9 +22,10 @@ _current: list[Scene] = []
 class Body:
     """A run of a tool's body. `ended` is None while it runs, and for ever if its process died."""
 
-    def __init__(self, ctx: ToolContext, node: Node | None, began: float) -> None:
+    def __init__(self, ctx: ToolContext, node: Node | None, began: float, before: float) -> None:
         self.id, self.attempt, self.tool, self.key = ctx.call_id, ctx.attempt, ctx.tool, ctx.idempotency_key
         self.node, self.began = node, began
+        self.before = before
         self.ended: float | None = None
 
 
@@ -33,6 +34,8 @@ class Scene:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.is_on_record: Callable[[str, int], bool] = lambda id, attempt: True
+        """Does the store have the start of this attempt?"""
         self.recorded: Callable[[], Iterable[tuple[str, int]]] = tuple
         """The replies on record: the message of their turn, and their step."""
         self.bodies: list[Body] = []
@@ -59,8 +62,10 @@ class Scene:
             if (text, number) == (who, step + 1):
                 self.asked_again.append(f"step {number} of {text!r}")
 
-    def begin(self, ctx: ToolContext) -> Body:
-        body = Body(ctx, NODE.get(), self.world.now)
+    def begin(self, ctx: ToolContext, before: float = 0.0) -> Body:
+        body = Body(ctx, NODE.get(), self.world.now, before)
+        if not self.is_on_record(ctx.call_id, ctx.attempt):
+            self.world.wrong("intent before effect", f"attempt {ctx.attempt} of {ctx.call_id} runs, and its start is not stored")
         self.bodies.append(body)
         return body
 
@@ -78,7 +83,7 @@ def scene() -> Scene:
 
 async def work(ctx: ToolContext, before: float, after: float, fails: int = 0) -> dict[str, Any]:
     here = scene()
-    body = here.begin(ctx)
+    body = here.begin(ctx, before)
     try:
         await asyncio.sleep(before)
         done = here.effect(ctx)
@@ -193,8 +198,9 @@ async def rated(before: float, after: float, ctx: ToolContext) -> dict[str, Any]
     return await work(ctx, before, after)
 
 
-POLICY = Policy(ask=["approved"])
+POLICY = Policy(ask=["approved"], approval_timeout=12.0)
 TOOLS = [rated, pay, put, look_up, confirm, approved, stream, stubborn, broken, narrow, in_thread, checked, order]
+TIMEOUTS = {"pay": 3, "put": 2, "look_up": 4, "confirm": 4, "approved": 4, "broken": 4, "narrow": 5, "checked": 3, "rated": 4}
 RULES = {
     "pay": Rule(max_retries=2),
     "put": Rule(repeatable=True, max_retries=2),

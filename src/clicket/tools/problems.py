@@ -7,7 +7,7 @@ lines that help, not the errors of all alternatives.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clicket.errors import did_you_mean
@@ -108,7 +108,7 @@ class _Explanation:
         if "not" in node.one and self._verdicts.fits(node.one["not"], value):
             yield path, "it fits what the schema excludes with `not`"
 
-    def _union_problems(self, word: str, alternatives: list[Node], value: Any, path: Path) -> Iterator[_Problem]:
+    def _union_problems(self, word: str, alternatives: Sequence[Node], value: Any, path: Path) -> Iterator[_Problem]:
         """The problems of the alternative that the value comes closest to. That it is not null is never reported."""
         right = [each for each in alternatives if not self._judge.has_other_tag(each, value)]
         if len(right) == 1 and len(alternatives) > 1 and isinstance(value, dict):

@@ -8,7 +8,7 @@ counted is a path: one subschema, as often as it is reached. Counting takes line
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urljoin
 
@@ -46,6 +46,9 @@ _OVERLAPPING = frozenset(("contains", "propertyNames", *_UNEVALUATED))
 _FOREIGN = 100
 """Paths of the meta-schema."""
 _NAMING = frozenset(("$id", "$anchor", "$dynamicAnchor"))
+_PLAIN = frozenset(_ASSERTIONS) - {"pattern"}
+_NOTHING: dict[str, Any] = {}
+"""Shared by all subschemas that hold nothing, and never written to: a large schema has thousands that only name a type."""
 
 
 _BACKTRACKING = re.compile(r"\(\?(?:[=!>(]|<[=!])|\\[1-9gkGKzZ]|[*+?}]\+")
@@ -75,6 +78,7 @@ class Node:
         "foreign",
         "in_place",
         "index",
+        "leads_down",
         "lists",
         "maps",
         "one",
@@ -87,14 +91,16 @@ class Node:
         self.index = index
         self.schema = schema
         self.allowed: bool = schema is not False
-        self.own: dict[str, Any] = {}
+        self.own: dict[str, Any] = _NOTHING
         self.backtracks: bool = False
         """Has it a pattern for a text or a name that may look back again and again?"""
-        self.refs: list[Node] = []
-        self.one: dict[str, Node] = {}
-        self.lists: dict[str, list[Node]] = {}
-        self.maps: dict[str, dict[str, Node]] = {}
-        self.in_place: list[Node] = []
+        self.refs: Sequence[Node] = ()
+        self.one: Mapping[str, Node] = _NOTHING
+        self.lists: Mapping[str, Sequence[Node]] = _NOTHING
+        self.maps: Mapping[str, Mapping[str, Node]] = _NOTHING
+        self.in_place: Sequence[Node] = ()
+        self.leads_down: bool = False
+        """Does it apply a subschema of its own to a member of the value?"""
         self.factor: int = 1
         """How often its subschemas are applied. A validator that asks what they have checked applies them up to twice more."""
         self.foreign: str = ""
@@ -143,13 +149,14 @@ class SchemaGraph:
         self._named: dict[str, Any] = {base: schema, "": schema}
         self._dynamic: dict[str, int] = {}
         self._nodes: dict[int, Node] = {}
+        self._targets: dict[tuple[str, str, str], Node] = {}
+        self.backtracks = False
         try:
             self.root = self._built(schema, base)
         except _HasNames:
             self._find_names(schema, base)
-            self._nodes = {}
+            self._nodes, self._targets = {}, {}
             self.root = self._built(schema, base)
-        self.backtracks = any(node.backtracks for node in self._nodes.values())
         self.size = len(self._nodes)
         self._paths = self._counted()
         self.is_bounded = True
@@ -199,57 +206,79 @@ class SchemaGraph:
         root = self._node(schema, base, waiting)
         while waiting:
             node, base = waiting.pop()
-            if not isinstance(node.schema, dict):
-                continue
-            if not self._bases and node.schema is not schema and not _NAMING.isdisjoint(node.schema):
+            if not self._bases and node is not root and not _NAMING.isdisjoint(node.schema):
                 raise _HasNames
+            node.own = own = {}
             for word, value in node.schema.items():
                 kind = _KINDS.get(word)
                 if kind == "own":
-                    node.own[word] = value
-                    if word == "pattern" and isinstance(value, str):
-                        node.backtracks = may_backtrack(value)
-                elif kind == "one":
-                    node.one[word] = self._node(value, base, waiting)
-                elif kind == "map" and isinstance(value, dict):
-                    node.maps[word] = {
-                        name: self._node(
-                            {"required": list(each)} if isinstance(each, list | tuple) else each, base, waiting
-                        )
-                        for name, each in value.items()
-                    }
-                elif kind == "list" and isinstance(value, list | tuple):
-                    node.lists[word] = [self._node(each, base, waiting) for each in value]
-                elif kind == "reference" and isinstance(value, str):
-                    self._refer(node, word, value, base, waiting)
-                if word in _IN_PLACE:
-                    node.in_place += _inner(node, word)
-                elif word in _UNEVALUATED:
-                    node.factor = 3
-                elif word == "patternProperties" and word in node.maps:
-                    node.backtracks = node.backtracks or any(map(may_backtrack, node.maps[word]))
+                    own[word] = value
+                elif kind is not None:
+                    self._hold(node, word, kind, value, base, waiting)
+            if "pattern" in own and isinstance(own["pattern"], str):
+                node.backtracks = node.backtracks or may_backtrack(own["pattern"])
+            self.backtracks = self.backtracks or node.backtracks
         return root
 
+    def _hold(self, node: Node, word: str, kind: str, value: Any, base: str, waiting: list[tuple[Node, str]]) -> None:
+        """Give the node the subschemas of one keyword."""
+        if kind == "reference":
+            if isinstance(value, str):
+                self._refer(node, word, value, base, waiting)
+            return
+        held: Iterable[Node] = ()
+        if kind == "one":
+            inner = self._node(value, base, waiting)
+            node.one, held = {**node.one, word: inner}, (inner,)
+        elif kind == "list" and isinstance(value, list | tuple):
+            listed = [self._node(each, base, waiting) for each in value]
+            node.lists, held = {**node.lists, word: listed}, listed
+        elif kind == "map" and isinstance(value, dict):
+            mapped = {
+                name: self._node({"required": list(each)} if isinstance(each, list | tuple) else each, base, waiting)
+                for name, each in value.items()
+            }
+            node.maps, held = {**node.maps, word: mapped}, mapped.values()
+            if word == "patternProperties":
+                node.backtracks = node.backtracks or any(map(may_backtrack, mapped))
+        if word in _IN_PLACE:
+            node.in_place = [*node.in_place, *held]
+        else:
+            node.leads_down = True
+        if word in _UNEVALUATED:
+            node.factor = 3
+
     def _node(self, schema: Any, base: str, waiting: list[tuple[Node, str]]) -> Node:
-        node = self._nodes.get(id(schema)) if isinstance(schema, dict) else None
+        nodes = self._nodes
+        index = len(nodes)
+        is_object = isinstance(schema, dict)
+        key = id(schema) if is_object else -index - 1
+        node = nodes.get(key)
         if node is None:
-            node = Node(len(self._nodes), schema)
-            if len(self._nodes) >= MAX_NODES:
+            if index >= MAX_NODES:
                 raise Unusable(f"it has more than {MAX_NODES:,} subschemas. Make it smaller, or split the tool")
-            self._nodes[id(schema) if isinstance(schema, dict) else -len(self._nodes) - 1] = node
-            waiting.append((node, self._bases.get(id(schema), base)))
+            node = nodes[key] = Node(index, schema)
+            if is_object and _PLAIN.issuperset(schema):
+                node.own = schema  # most subschemas of a large schema: nothing to go through
+            elif is_object:
+                waiting.append((node, self._bases.get(key, base)))
         return node
 
     def _refer(self, node: Node, word: str, reference: str, base: str, waiting: list[tuple[Node, str]]) -> None:
-        uri = _joined(base, reference)
-        if uri.startswith(DIALECT):
-            node.foreign = reference
-            return
-        if word == "$dynamicRef" and self._dynamic.get(uri.rpartition("#")[2], 0) > 1:
-            raise Unusable(f"the $dynamicRef {reference!r:.100} can mean several subschemas. Write a $ref in its place")
-        target = self._node(self._at(uri, reference), uri.partition("#")[0], waiting)
-        node.refs.append(target)
-        node.in_place.append(target)
+        target = self._targets.get((word, base, reference))
+        if target is None:
+            uri = _joined(base, reference)
+            if uri.startswith(DIALECT):
+                node.foreign = reference
+                return
+            if word == "$dynamicRef" and self._dynamic.get(uri.rpartition("#")[2], 0) > 1:
+                raise Unusable(
+                    f"the $dynamicRef {reference!r:.100} can mean several subschemas. Write a $ref in its place"
+                )
+            target = self._node(self._at(uri, reference), uri.partition("#")[0], waiting)
+            self._targets[word, base, reference] = target
+        node.refs = [*node.refs, target]
+        node.in_place = [*node.in_place, target]
 
     def _at(self, uri: str, reference: str) -> Any:
         resource, _, fragment = uri.partition("#")
@@ -273,54 +302,55 @@ class SchemaGraph:
         return target
 
     def _counted(self) -> dict[Node, int]:
-        """For each node how many paths it has in place."""
-        paths: dict[Node, int] = {}
-        chains: dict[Node, int] = {}
+        """For each node how many paths it has in place. Nodes come after all that they lead to in place."""
+        nodes = self._nodes.values()
+        paths = dict.fromkeys([node for node in nodes if not node.in_place], 1)
+        paths |= {node: _FOREIGN for node in paths if node.foreign}
         entered: set[Node] = set()
-        for first in self._nodes.values():
-            if not first.in_place:
-                paths[first], chains[first] = _FOREIGN if first.foreign else 1, 1
-                continue
+        is_long = False  # a node has at least as many paths as subschemas in the longest chain from it
+        # Inner nodes were made later, so that most of them are counted before the outer ones.
+        for first in reversed([node for node in nodes if node.in_place]):
             stack = [first]
             while stack:
-                node = stack[-1]
+                node = stack.pop()
                 if node in paths:
-                    stack.pop()
-                elif node not in entered:
-                    entered.add(node)
-                    waiting = [each for each in node.in_place if each not in paths]
-                    if not entered.isdisjoint(waiting):
+                    continue
+                waiting = [each for each in node.in_place if each not in paths]
+                if waiting:
+                    if node in entered or not entered.isdisjoint(waiting):
                         raise Unusable(
                             "a $ref leads back to itself without going deeper into the value. Remove the circle"
                         )
-                    stack += waiting
-                else:
-                    stack.pop()
-                    paths[node] = (_FOREIGN if node.foreign else 1) + node.factor * sum(
-                        [paths[each] for each in node.in_place]
+                    entered.add(node)
+                    stack += (node, *waiting)
+                    continue
+                count = 1 + node.factor * sum([paths[each] for each in node.in_place])
+                paths[node] = count = count + _FOREIGN - 1 if node.foreign else count
+                if count > MAX_PATHS:
+                    raise Unusable(
+                        f"it has more than {MAX_PATHS:,} paths: allOf, anyOf, oneOf and $ref in one another multiply. Flatten them, "
+                        "or leave out a level"
                     )
-                    chains[node] = 1 + max([chains[each] for each in node.in_place], default=0)
-                    if paths[node] > MAX_PATHS:
-                        raise Unusable(
-                            f"it has more than {MAX_PATHS:,} paths: allOf, anyOf, oneOf and $ref in one another multiply. Flatten them, "
-                            "or leave out a level"
-                        )
-                    if chains[node] > MAX_CHAIN:
-                        raise Unusable(
-                            f"more than {MAX_CHAIN} subschemas lead to one another. Shorten the chain of $ref"
-                        )
+                is_long = is_long or count > MAX_CHAIN
+        if is_long:
+            self._check_chains(paths)
         return paths
+
+    def _check_chains(self, paths: Iterable[Node]) -> None:
+        chains: dict[Node, int] = {}
+        for node in paths:
+            chains[node] = 1 + max([chains[each] for each in node.in_place], default=0)
+            if chains[node] > MAX_CHAIN:
+                raise Unusable(f"more than {MAX_CHAIN} subschemas lead to one another. Shorten the chain of $ref")
 
     def _multiplied(self) -> list[int]:
         """For values of 1, 2, … levels: the most paths per member of the whole value. Ends where more levels bring no more paths."""
         rates = self._paths
         found = [rates[self.root]]
-        if all(node.is_simple for node in rates):
+        if all(node.is_simple for node in reversed(rates)):  # those that lead to others come last
             return found
-        # All others have the same rate on each level, and add nothing to that of the nodes above.
-        inner = [node for node in rates if node.one or node.maps or node.lists or node.in_place]
+        inner = self._leading_down()
         while len(found) < MAX_LEVELS and found[-1] < _SATURATED:
-            # A node comes after all that it leads to in place: `_counted` found them in this order.
             sums: dict[Node, tuple[int, int]] = {}
             for node in inner:
                 named, placed = node.most_below(rates)
@@ -337,11 +367,14 @@ class SchemaGraph:
         self.is_bounded = False
         return found
 
-
-def _inner(node: Node, word: str) -> Iterable[Node]:
-    if word in node.one:
-        return (node.one[word],)
-    return node.lists[word] if word in node.lists else node.maps[word].values() if word in node.maps else ()
+    def _leading_down(self) -> list[Node]:
+        """The nodes that apply a subschema to a member, themselves or by what they lead to in place, which comes before them. All others
+        have the same rate on each level, and add nothing to that of the nodes above."""
+        found: dict[Node, None] = {}
+        for node in self._paths:
+            if node.leads_down or (node.in_place and not found.keys().isdisjoint(node.in_place)):
+                found[node] = None
+        return list(found)
 
 
 def _joined(base: str, reference: str) -> str:

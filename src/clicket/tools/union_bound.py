@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clicket.errors import InvalidInput
@@ -58,7 +58,7 @@ def _visits(node: Node, value: Any, known: dict[tuple[int, int], int], most: int
     return count
 
 
-def _tried(node: Node, value: Any) -> list[Node]:
+def _tried(node: Node, value: Any) -> Sequence[Node]:
     """The subschemas that pydantic tries: of a union with a discriminator it is one."""
     chosen = node.schema.get("discriminator") if isinstance(node.schema, dict) else None
     if not isinstance(chosen, dict) or not isinstance(value, dict):

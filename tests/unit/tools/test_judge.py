@@ -12,7 +12,7 @@ from clicket.errors import UsageError
 from clicket.tools.check import CompiledSchema, compile_schema
 from clicket.tools.judge import Judge, TooMuchWork
 from clicket.tools.problems import problems_of
-from clicket.tools.schema_graph import SchemaGraph, Unusable
+from clicket.tools.schema_graph import Node, SchemaGraph, Unusable
 
 _NAMES = ("a", "b", "op")
 _SCALARS: tuple[Any, ...] = (None, True, 0, 1.5, "a", "and", "x" * 5)
@@ -180,6 +180,18 @@ def test_schemas_of_ordinary_sizes_are_taken() -> None:
 
 
 # Unions in unions.
+
+
+def test_fields_without_members_are_not_gone_through_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large schema of choices is taken in little time: only what leads to members is counted again for deeper values."""
+    seen: list[Node] = []
+    below = Node.most_below
+    monkeypatch.setattr(Node, "most_below", lambda node, rates: seen.append(node) or below(node, rates))
+    choice = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    graph = SchemaGraph({"properties": {f"p{n}": dict(choice) for n in range(2_000)}})
+    assert graph.by_level == [1, 3]
+    assert len(seen) == 2  # the root, for each of two levels
+    assert graph.size == 2_003
 
 
 def expressions(alternatives: tuple[str, ...] = ("and", "or", "not")) -> dict[str, Any]:

@@ -8,6 +8,7 @@ test compares them.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import msgspec
 
@@ -43,9 +44,10 @@ _NOT_IN_PROSE = re.compile(f"(?![{_class(IN_PROSE)}])[{_class(INVISIBLE)}]")
 def marked(text: str, *, lines: bool = False, prose: bool = False, around: tuple[str, str] = ("", "")) -> str:
     """Invisible characters as `⟨U+202E⟩`. `lines`: line breaks and tabs stay. `prose`: joiners and selectors stay, too; never for what a
     person decides about, or for ids. `around`: text before and after each mark, such as tags of HTML."""
+    before, after = around
 
     def mark(found: re.Match[str]) -> str:
-        return found[0] if lines and found[0] in "\n\t" else f"{around[0]}⟨U+{ord(found[0]):04X}⟩{around[1]}"
+        return found[0] if lines and found[0] in "\n\t" else before + _mark(found[0]) + after
 
     return (_NOT_IN_PROSE if prose else _ALL).sub(mark, text)
 
@@ -54,9 +56,25 @@ def escaped(text: str, *, lines: bool = False) -> str:
     """Invisible characters as escapes, for logs: `\\x1b`, `\\n`. `lines`: line breaks and tabs stay."""
 
     def escape(found: re.Match[str]) -> str:
-        return found[0] if lines and found[0] in "\n\t" else found[0].encode("unicode_escape").decode()
+        return found[0] if lines and found[0] in "\n\t" else _escape(found[0])
 
     return _ALL.sub(escape, text)
+
+
+# A text can consist of invisible characters, but there are only some thousands of these: each is turned into its escape once.
+@cache
+def _mark(character: str) -> str:
+    return f"⟨U+{ord(character):04X}⟩"
+
+
+@cache
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+@cache
+def _json_escape(character: str) -> str:
+    return "".join(f"\\u{unit:04x}" for unit in _units(character))
 
 
 def indented(text: str) -> str:
@@ -67,7 +85,7 @@ def indented(text: str) -> str:
 
 def escaped_json(text: str) -> str:
     """The same JSON value, without invisible characters in its strings."""
-    return _ALL.sub(lambda found: "".join(f"\\u{unit:04x}" for unit in _units(found[0])), text)
+    return _ALL.sub(lambda found: _json_escape(found[0]), text)
 
 
 def _units(character: str) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ import mcp_types as types
 import pytest
 from tests.scenarios.kit import make, sqlite_url
 
-from clicket import Policy, Record, Runtime, tool
+from clicket import Policy, Record, Runtime, printable, tool
 from clicket.cli import main
 from clicket.cli.formatting import short
 from clicket.cli.terminal import clean, clean_lines
@@ -176,3 +176,12 @@ def test_the_commands_of_approvers_show_marks(tmp_path: Path, monkeypatch: pytes
     found = capsys.readouterr().out
     assert not set(found) & set(ALL)
     assert json.loads(found)["items"][0]["arguments"] == {"to": IBAN}
+
+
+@pytest.mark.parametrize("name", ["escaped", "escaped_json", "marked"])
+def test_each_invisible_character_is_turned_into_its_mark_once(name: str) -> None:
+    """A text of nothing else holds the event loop no longer than needed: the work is that of its different characters."""
+    once = {"escaped": printable._escape, "escaped_json": printable._json_escape, "marked": printable._mark}[name]
+    once.cache_clear()
+    getattr(printable, name)("\u202e\u2066a\u2069\u200b\u00ad" * 1_000)
+    assert once.cache_info().misses == 5

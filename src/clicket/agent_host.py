@@ -299,7 +299,7 @@ class Host:
     async def is_unattended(self, id: str, thread: str) -> bool:
         call = self._engine.live.find(id, thread, self.caller)
         if call is not None:
-            return call.entry.fence > 1 and not call.attended
+            return call.entry.fence > 1 and not call.attending
         try:
             return (await self._engine.stored_calls.find(id, thread, self.caller)).fence > 1
         except NotFound:
@@ -309,6 +309,11 @@ class Host:
         call = self._engine.live.find(id, thread, self.caller)
         if call is not None:
             call.attend()
+
+    def leave(self, id: str, thread: str) -> None:
+        call = self._engine.live.find(id, thread, self.caller)
+        if call is not None:
+            call.leave()
 
     async def recover(self) -> None:
         await self._runtime.recover()

@@ -140,8 +140,8 @@ class Call(msgspec.Struct, eq=False):
     """Its recorded arguments are masked, and this process has no key to unseal them."""
     trial: str | None = None
     """The shared slot of the one call, among all processes, that tries a failed tool."""
-    attended: bool = False
-    """This process took the call over, and a caller of this process waits for it since then."""
+    attending: int = 0
+    """Callers of this process that wait for the call since this process took it over."""
 
     # Find, authorize, validate.
     tool: Tool | None = None
@@ -255,7 +255,13 @@ class Call(msgspec.Struct, eq=False):
 
     def attend(self) -> None:
         """A caller waits from now on for a call that was taken over."""
-        self.attended = True
+        self.attending += 1
+
+    def leave(self) -> None:
+        """One of the callers that attended has stopped waiting."""
+        self.attending = max(
+            self.attending - 1, 0
+        )  # it may have attended the call before another process had it in between
 
     def hold_trial(self, slot: str) -> None:
         """The call tries a failed tool; while it holds `slot`, no other process tries it."""
@@ -285,7 +291,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "denied": "clicket.engine.admission",
     "arguments_lost": "clicket.engine.recovery",
     "trial": "clicket.call",
-    "attended": "clicket.call",
+    "attending": "clicket.call",
     "tool": "clicket.pipeline.find",
     "check": "clicket.pipeline.find",
     "given": "clicket.call",

@@ -157,6 +157,31 @@ async def test_another_process_has_taken_the_turn_up(
         assert len(await turns(there)) == (2 if message == SECOND else 3)
 
 
+async def test_a_caller_that_joined_and_was_cancelled_makes_room_for_the_next_one(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a request that is sent again after its client timed out."""
+    await interrupted(sqlite)
+    gate, joins = Gate(), Joins(monkeypatch)
+
+    async def slowly(request: ChatRequest) -> str:
+        await gate()
+        return answering(request)
+
+    async with make([echo], sqlite) as rt:
+        agent = ReActAgent(rt, Says(slowly))
+        first = asyncio.ensure_future(agent.run(SECOND, thread="t"))
+        await joins.next()
+        await gate.reached.wait()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        second = asyncio.ensure_future(agent.run(SECOND, thread="t"))
+        await joins.next()
+        gate.open()
+        assert (await second).turn == 2
+
+
 async def test_a_second_caller_of_a_turn_that_was_taken_up_is_refused(sqlite: str) -> None:
     await interrupted(sqlite)
     gate = Gate()

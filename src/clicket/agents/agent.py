@@ -182,8 +182,10 @@ class Agent:
             except Taken:
                 # Either another process took over the turn that began here, or the thread already has a turn of that number.
                 begun = run not in self._tool.starting
-                if begun or await threads.join(wanted, thread, number):
+                if begun:
                     return await threads.ended(thread, number)
+                if await threads.join(wanted, thread, number):
+                    return await threads.joined(thread, number)
                 continue
             finally:
                 self._tool.starting.pop(run, None)
@@ -253,7 +255,7 @@ class Agent:
         check_name("thread", thread)
         number = await self._threads.next(thread)
         place = await self._threads.join(Wanted(), thread, number)
-        return None if place is None else await self._threads.ended(thread, number)
+        return None if place is None else await self._threads.joined(thread, number)
 
     async def take_up(self, thread: str = "default") -> int | None:
         """`resume` without the wait: returns the number of the turn that now runs in this process; `events` follows it. `AgentBusy`: it

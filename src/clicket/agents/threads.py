@@ -232,6 +232,13 @@ class Threads:
             raise failure_of(document, f"turn {number} of thread {thread!r}")
         return result_of(document, thread, await self.memory.until(self.host, thread, number))
 
+    async def joined(self, thread: str, number: int) -> AgentResult:
+        """`ended`, for a caller that has joined the turn. If its task is cancelled, the next caller may join the turn in its place."""
+        try:
+            return await self.ended(thread, number)
+        finally:
+            self.host.leave(turn_id(number), self.inner(thread))
+
     async def _save_ended(self, thread: str, number: int, record: Record) -> TurnDocument:
         """Write the document of a turn whose call ended without one: its process died each time, or it never began."""
         on_record = self.entries(record.events, thread, number)

@@ -176,6 +176,10 @@ class AgentHost(Protocol):
         """A caller of this process waits from now on for an inner call that this process took over."""
         ...
 
+    def leave(self, id: str, thread: str) -> None:
+        """A caller that attended an inner call does not wait for it any more."""
+        ...
+
     async def recover(self) -> None:
         """Take over, now, the calls of dead owners whose tools this process has."""
         ...

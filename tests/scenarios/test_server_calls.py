@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+import re
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from tests.kit.waiting import eventually
 from tests.scenarios.kit import assert_sound
 from tests.scenarios.server_kit import Api, served
 
+import clicket
 from clicket import Policy, State, ToolContext, tool
+from clicket.model.record import WaitingFor
 
 PROBLEM = "application/problem+json"
 
@@ -69,6 +73,26 @@ async def test_without_wait_a_call_is_answered_when_it_is_durable(store: str) ->
 async def _ended(it: Api, location: str) -> Any:
     record = (await it.get(location)).json()
     return record if record["ended_at"] else None
+
+
+async def test_calls_are_listed_by_all_that_they_can_wait_for() -> None:
+    async with served() as it:
+        later = {"tool": "add", "arguments": {"a": 1, "b": 2}, "id": "later", "not_before": 9e9}
+        assert (await it.post("/calls", json=later)).status_code == 202
+        for what in get_args(WaitingFor):
+            listed = await it.get("/calls", params={"waiting_for": what})
+            assert listed.status_code == 200, listed.text
+            assert [call["id"] for call in listed.json()["items"]] == (["later"] if what == "time" else [])
+        chosen = {"action": "cancel", "filter": {"waiting_for": "time"}}
+        assert (await it.post("/bulk", json=chosen)).json()["done"] == 1
+        problem(await it.get("/calls", params={"waiting_for": "slot"}), 400, "invalid_query")
+
+
+def test_all_that_the_code_waits_for_is_a_filter() -> None:
+    """`wait_for` writes what a call waits for into its row, and `history` filters by that."""
+    source = "\n".join(path.read_text() for path in Path(clicket.__file__).parent.rglob("*.py"))
+    written = re.findall(r"\bwait_for\((?:(?:call\.)?entry, )?\s*\"(\w+)\"", source)
+    assert set(written) | {"approval"} == set(get_args(WaitingFor))
 
 
 async def test_wait_runs_out_and_the_call_goes_on(store: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +18,7 @@ __all__ = [
     "Attempt",
     "Page",
     "Record",
+    "WaitingFor",
     "approver_names",
     "fold",
     "is_seen",
@@ -28,6 +29,8 @@ __all__ = [
     "waits_in_doubt",
 ]
 
+WaitingFor = Literal["approval", "budget", "credential", "external", "rate", "reconcile", "time"]
+"""What a call can wait for, other than a slot: a filter of `history`."""
 _LEAST_SEEN = 16
 _ON_REQUEST = frozenset(
     {

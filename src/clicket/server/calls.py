@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import msgspec
 
@@ -12,6 +12,7 @@ from clicket.errors import UsageError
 from clicket.kernel import State
 from clicket.model import Record, ToolResult
 from clicket.model.codec import clean
+from clicket.model.record import WaitingFor
 from clicket.ports import Handle
 from clicket.runtime import Runtime
 from clicket.server.call_lookup import (
@@ -199,7 +200,7 @@ class CallHandlers:
                         name="state", description="Only calls in this state, or in one of several, with commas between them.",
                         pattern=f"^({_STATE})(,({_STATE})){{0,8}}$", expected=f"states with commas between them, of {', '.join(State)}",
                     ),
-                    Parameter(name="waiting_for", description="Only calls that wait for this.", choices=("approval", "credential")),
+                    Parameter(name="waiting_for", description="Only calls that wait for this.", choices=get_args(WaitingFor)),
                     Parameter(name="active", description="Only calls that have not ended.", kind="boolean"),
                     Parameter(
                         name="since", description="Only calls made at or after this time (seconds since 1970).", kind="number",

@@ -120,7 +120,11 @@ class ScheduleHandlers:
                 parameters=(
                     CALLER,
                     Parameter(
-                        name="count", description="How many; 5 if left out.", kind="integer", minimum=1, maximum=1_000
+                        name="count",
+                        description="How many times; 5 if left out.",
+                        kind="integer",
+                        minimum=1,
+                        maximum=1_000,
                     ),
                 ),
                 responses={200: ResponseSpec(description="The times.", model=Times)},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +12,7 @@ from clicket.kernel import State
 from clicket.model import Record, ToolResult
 from clicket.model.codec import encode
 from clicket.model.grant import Grant
+from clicket.model.record import WaitingFor
 
 __all__ = [
     "Accepted",
@@ -46,7 +47,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00]*$")]
 Reason = Annotated[str, Meta(max_length=2_000, pattern="^[^\\x00]*$")]
 Seen = Annotated[str, Meta(max_length=64, pattern="^([0-9a-f]{16,64})?$")]
 Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
-Time = Annotated[float, Meta(ge=0, le=1e11)]
+Time = Annotated[float, Meta(ge=0, le=1e11, description="Seconds since 1970.")]
 Wait = Annotated[float, Meta(ge=0, le=86_400)]
 
 
@@ -103,7 +104,7 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     since: Time | None = None
     until: Time | None = None
     active: bool | None = None
-    waiting_for: Literal["approval", "credential"] | None = None
+    waiting_for: WaitingFor | None = None
     code: Name | None = None
     request_id: Name | None = None
     metadata: dict[str, Any] | None = None

@@ -7,7 +7,9 @@ megabyte of small values. Arguments that are not small are judged in a thread be
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +23,8 @@ from clicket.printable import repr_without
 from clicket.tools import Check, Tool, compile_schema
 from clicket.tools.union_bound import UnionBound
 from clicket.vault import MASK, Secrets, look, watch_for
+
+_Made = TypeVar("_Made")
 
 __all__ = ["Deferred", "Judged", "Validate"]
 
@@ -57,8 +61,8 @@ class Validate:
 
     def __init__(self, *, max_size: int) -> None:
         self._max_size = max_size
-        self._discreet: dict[Tool, Check] = {}
-        self._unions: dict[Tool, UnionBound] = {}
+        self._discreet: dict[Tool, tuple[Mapping[str, Any], Check]] = {}
+        self._unions: dict[Tool, tuple[Mapping[str, Any], UnionBound]] = {}
 
     async def judge_ahead(self, request: ToolCall, tool: Tool, check: Check, workers: Workers) -> Judged | None:
         """Judge big arguments in a thread, so that the loop goes on meanwhile. None: they are small, or are judged with the call."""
@@ -146,10 +150,7 @@ class Validate:
         """Errors that only the tool's own types find, at places where the schema found none."""
         if len(known) > MAX_PROBLEMS or not is_small(arguments):
             return []
-        bound = self._unions.get(tool)
-        if bound is None:
-            bound = self._unions[tool] = UnionBound(tool.input_schema)
-        if bound.visits(arguments, _MAX_VISITS) > _MAX_VISITS:
+        if _of_schema(self._unions, tool, UnionBound).visits(arguments, _MAX_VISITS) > _MAX_VISITS:
             return []
         try:
             tool.bind(arguments)
@@ -166,9 +167,18 @@ class Validate:
 
     def _without_values(self, tool: Tool, arguments: dict[str, Any]) -> list[dict[str, str]]:
         """The same errors without secrets: an error quotes the value, perhaps cut, so the value is masked first."""
-        if tool not in self._discreet:
-            self._discreet[tool] = compile_schema(tool.input_schema, f"tool {tool.name!r}", mask=MASK)
-        return self._discreet[tool](arguments)
+        compiled = partial(compile_schema, where=f"tool {tool.name!r}", mask=MASK)
+        return _of_schema(self._discreet, tool, compiled)(arguments)
+
+
+def _of_schema(
+    known: dict[Tool, tuple[Mapping[str, Any], _Made]], tool: Tool, make: Callable[[Mapping[str, Any]], _Made]
+) -> _Made:
+    """What was made of the tool's schema, or is made now: a server may give its tool another schema."""
+    schema = tool.input_schema
+    if tool not in known or known[tool][0] != schema:
+        known[tool] = (schema, make(schema))
+    return known[tool][1]
 
 
 def _is_place(path: str, arguments: dict[str, Any]) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from clicket import Runtime, tool
+from clicket import Runtime, ToolContext, tool
 from clicket.settings import Settings
+from clicket.tools.defaults import ToolDefaults
+from clicket.tools.options import make_options
 
 
 @tool
@@ -69,3 +72,32 @@ async def test_a_token_in_text_is_found() -> None:
         result = await rt.call("order", json.dumps({"item": token}))
         assert result.success
         assert token not in repr(await rt.get(result.id))
+
+
+async def test_arguments_with_a_secret_are_judged_by_the_tools_present_schema() -> None:
+    """A server may change its tool. The check that hides secrets in errors must then be another one, too."""
+    ran: list[dict[str, Any]] = []
+
+    class Remote(ToolDefaults):
+        name = "remote"
+        description = ""
+        is_async = True
+        input_schema: Mapping[str, Any] = {"properties": {"key": {"type": "string"}, "size": {"type": "string"}}}
+        options = make_options("remote", {})
+
+        def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+            return arguments
+
+        async def run(self, arguments: dict[str, Any], ctx: ToolContext) -> str:
+            ran.append(arguments)
+            return "ran"
+
+    token, remote = "sk-" + "Ab1" * 12, Remote()
+    async with Runtime([remote], store="memory://") as rt:
+        assert "/size" in (await rt.call("remote", {"key": token, "size": 1})).content
+        remote.input_schema = {"properties": {"key": {"type": "string"}, "size": {"type": "integer"}}}
+        rt.add(remote)
+        result = await rt.call("remote", {"key": token, "size": "1"})
+        assert "/size" in result.content
+        assert token not in result.content
+        assert ran == []

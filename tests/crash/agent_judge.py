@@ -49,23 +49,19 @@ async def seen(rt: Runtime, agent: Agent, place: Place) -> Seen:
     return Seen(
         document=page.turns[0],
         turn=await rt.get(TURN, thread=turn_thread(place)),
-        calls={
-            record.id: await rt.get(record.id, thread=thread)
-            for record in (await rt.history(thread=thread, limit=1_000)).items
-        },
+        calls={record.id: record for record in (await rt.history(thread=thread, limit=1_000)).items},
         events=[event async for event in agent.events(thread)],
         effects=effects(Path(place.folder)),
         asked=asked(Path(place.folder)),
     )
 
 
-async def replies_on_record(place: Place) -> int:
-    """How many model replies the store has. The reading runtime has neither the tools nor the agent."""
-    async with Runtime([], settings=place.settings()) as rt:
-        try:
-            record = await rt.get(TURN, thread=turn_thread(place))
-        except NotFound:
-            return 0
+async def replies_on_record(rt: Runtime, place: Place) -> int:
+    """How many model replies the store has. The reading runtime does not have the agent yet."""
+    try:
+        record = await rt.get(TURN, thread=turn_thread(place))
+    except NotFound:
+        return 0
     return sum(1 for event in record.events if event.type == "note" and event.data.get("entry", {}).get("e") == "reply")
 
 

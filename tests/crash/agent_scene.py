@@ -20,6 +20,7 @@ from clicket.agents import ReActAgent
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
 
 __all__ = [
+    "LAST",
     "MESSAGE",
     "SCRIPT",
     "STEPS",
@@ -81,24 +82,38 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):
-    """Kill the process before or after its n-th store write is durable; 0: never. `close`: close the runtime there
-    instead."""
+    """Kill the process before or after its n-th store write is durable; 0: never. `of`: count only writes whose
+    description starts with this.
+
+    How many writes a turn needs depends on how long it takes, so a test that kills at each of them goes on until a
+    process is not killed any more. With the side `any`, `at` counts distinct instants: after each write, and before a
+    write if a tool had an effect or the model was called since the last instant. Else a kill would leave what the one
+    before left. `close`: close the runtime there instead."""
 
     at: int = 0
     side: str = "before"
+    of: str = ""
 
     def __str__(self) -> str:
-        return f"{self.side} {self.at}"
+        return f"{self.side} {self.of or 'write'} {self.at}"
+
+
+LAST = [
+    Death(at=1, of="document agent.turn", side="before"),
+    Death(at=1, of="document agent.turn", side="after"),
+    Death(at=1, of="document agent.thread", side="after"),
+    Death(at=1, of=f"{TURN} stage_ended", side="after"),
+]
+"""The distinct instants around the last three writes of a turn."""
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True):
-    """`fickle`: the model replies differently in each process. `listed`: log each store write. `way`: how the turn
-    starts or resumes: by `run`, or when the runtime opens."""
+    """`fickle`: the model replies differently in each process. `way`: how the turn starts or resumes: by `run`, or
+    when the runtime opens."""
 
     place: Place
     death: Death = Death()
     fickle: bool = False
-    listed: bool = False
     way: str = "run"
 
 
@@ -224,7 +239,7 @@ _leaving = asyncio.Event()
 def live(given: dict[str, Any]) -> None:
     """In a child process: start or resume the turn, and die or close on the way."""
     life = msgspec.convert(given, Life)
-    doom(life.death, Path(life.place.folder) / "words" if life.listed else None)
+    doom(life.death, Path(life.place.folder))
     asyncio.run(_take(life))
 
 
@@ -251,25 +266,42 @@ async def _leave(rt: Runtime, life: Life) -> None:
     await rt.open()
     agent = agent_of(rt, life.place)
     say_ready()
-    await agent.begin(MESSAGE, thread=thread_of(life.place))
-    await _leaving.wait()
+    number = await agent.begin(MESSAGE, thread=thread_of(life.place))
+    ended = asyncio.create_task(agent.wait(thread_of(life.place), number))  # with fewer writes than that
+    left = asyncio.create_task(_leaving.wait())
+    await asyncio.wait((ended, left), return_when=asyncio.FIRST_COMPLETED)
     await rt.close(patience=0.0)
+    ended.cancel()
+    left.cancel()
+    await asyncio.gather(ended, left, return_exceptions=True)
 
 
-def doom(death: Death, listed: Path | None = None) -> None:
-    """Count the writes to the store, appends and documents alike, and die at one of them."""
+def doom(death: Death, folder: Path) -> None:
+    """Count the writes to the store, appends and documents alike, and die at one of them. The folder has the logs of
+    the tools and of the model."""
     compose: Any = importlib.import_module("clicket.compose")
-    make, count = compose.open_store, 0
+    make, count, instants, outside = compose.open_store, 0, 0, 0
+
+    def is_new(side: str) -> bool:
+        nonlocal outside
+        before, outside = outside, sum(path.stat().st_size for path in logs if path.exists())
+        return side == "after" or outside != before
+
+    logs = (folder / "effects", folder / "asked")
 
     def write(what: str) -> Callable[[str], None]:
         nonlocal count
-        count += 1
-        number = count
-        if listed is not None:
-            append_line(listed, what)
+        count += what.startswith(death.of)
+        number = count if what.startswith(death.of) else 0
 
         def hit(side: str) -> None:
-            if number == death.at and side == death.side:
+            nonlocal instants
+            if death.side == "any":
+                instants += is_new(side)
+                fatal = instants == death.at
+            else:
+                fatal = number == death.at and side == death.side
+            if fatal and death.at:
                 os.kill(os.getpid(), signal.SIGKILL)
             if number == death.at and death.side == "close":
                 _leaving.set()

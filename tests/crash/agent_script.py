@@ -41,7 +41,6 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     second: str = SECOND
     tool: str = "pay"
     early: bool = False
-    listed: bool = False
 
 
 class Model:
@@ -87,7 +86,7 @@ def agent_at(rt: Runtime, place: Place, tool: str = "pay") -> ReActAgent:
 def play(given: dict[str, Any]) -> None:
     """In a child process."""
     scene = msgspec.convert(given, Play)
-    doom(scene.death, Path(scene.place.folder) / "words" if scene.listed else None)
+    doom(scene.death, Path(scene.place.folder))
     asyncio.run(_play(scene))
 
 

@@ -45,7 +45,6 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     place: Place
     kind: str
     death: Death = Death()
-    listed: bool = False
 
 
 class Team(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +103,7 @@ def team_of(rt: Runtime, place: Place, kind: str) -> Agent:
 
 def live(given: dict[str, Any]) -> None:
     life = msgspec.convert(given, Life)
-    doom(life.death, Path(life.place.folder) / "words" if life.listed else None)
+    doom(life.death, Path(life.place.folder))
     asyncio.run(_take(life))
 
 

@@ -6,14 +6,16 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from itertools import count
 from pathlib import Path
 
 import msgspec
 import pytest
 from tests.crash.agent_judge import Seen, judge, replies_on_record, seen
 from tests.crash.agent_scene import (
+    LAST,
     MESSAGE,
     STEPS,
     Death,
@@ -25,24 +27,32 @@ from tests.crash.agent_scene import (
     thread_of,
 )
 from tests.crash.nest import Nest
-from tests.crash.settle import Place, read_lines
+from tests.crash.settle import Place
 from tests.crash.stores import Fresh, Row
 from tests.kit.waiting import PATIENCE
 
+from clicket import Runtime
+
 WAYS = ("run", "open")
+_MOST = 200
+"""More writes than any turn has."""
 
 
 async def resumed(place: Place, way: str, *, nonce: str = "") -> Seen:
     """A new runtime resumes the turn, by sending the message again or when it opens, and finishes it."""
     folder = Path(place.folder)
-    known, before = await replies_on_record(place), len(asked(folder))
+    before = len(asked(folder))
     thread, result = thread_of(place), None
     rt = runtime_of(place)
     async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
         if way == "run":  # a runtime without the agent resumes no turn
             await stack.enter_async_context(rt)
-        agent = agent_of(rt, place, nonce=nonce)
-        if way == "open":
+            known = await replies_on_record(rt, place)
+            agent = agent_of(rt, place, nonce=nonce)
+        else:
+            async with Runtime([], settings=place.settings()) as reader:
+                known = await replies_on_record(reader, place)
+            agent = agent_of(rt, place, nonce=nonce)
             await stack.enter_async_context(rt)
             result = await agent.wait(thread)
         if result is None and not (await agent.look(thread)).turns:
@@ -70,12 +80,6 @@ async def die(nest: Nest, life: Life) -> bool:
     return ending.signal == signal.SIGKILL
 
 
-async def store_writes(nest: Nest, place: Place) -> list[str]:
-    """The store writes of a turn without a kill."""
-    assert not await die(nest, Life(place=place, listed=True))
-    return read_lines(Path(place.folder, "words"), str)
-
-
 def at(store: str, folder: Path) -> Place:
     """A place with its own thread, in a store that it may share."""
     folder.mkdir()
@@ -95,51 +99,57 @@ async def killed_at(
 
 
 async def killed_everywhere(
-    nest: Nest, fresh: Fresh, folder: Path, deaths: Callable[[int], Iterable[Death]], *, fickle: bool = False
+    nest: Nest, fresh: Fresh, folder: Path, deaths: Iterable[Death], *, fickle: bool = False, first_way: int = 0
 ) -> None:
-    """One kill at each of the chosen writes, each time in a new thread. `deaths` chooses from the number of writes."""
+    """One kill at each of the chosen instants, until a turn ends before it, and around the last writes; each time in a
+    new thread."""
     store = fresh(folder)
     whole = await undisturbed(at(store, folder / "whole"))
     judge(whole, whole, lives=1)
-    writes = await store_writes(nest, at(store, folder / "words"))
-    chosen = list(deaths(len(writes)))
-    killed, wrong = 0, []
-    for number, death in enumerate(chosen):
+    numbers, wrong = count(), list[str]()
+
+    async def was_killed(death: Death) -> bool:
+        number = next(numbers)
+        way = WAYS[(number + first_way) % 2]
         place = at(store, folder / str(number))
-        way = WAYS[(number // 2) % 2]
         try:
-            killed += await killed_at(nest, place, [death], whole, way, fickle=fickle)
+            return await killed_at(nest, place, [death], whole, way, fickle=fickle) == 1
         except Exception as error:
-            wrong.append(f"{death} ({writes[death.at - 1]}), taken up by {way}: {error!r:.500}")
+            wrong.append(f"{death}, taken up by {way}: {error!r:.500}")
+            return number < _MOST
+
+    for death in deaths:
+        if not await was_killed(death):
+            break
+    assert next(numbers) > STEPS, "each step has writes"
+    for death in LAST:
+        assert await was_killed(death), f"each turn has this write: {death}"
     assert not wrong, "\n".join(wrong)
-    assert killed >= len(chosen) - 4, "the number of writes differs a little from turn to turn"
 
 
-def every(number: int) -> list[Death]:
-    return [Death(at=at, side=side) for at in range(1, number + 1) for side in ("before", "after")]
-
-
-def some(number: int) -> list[Death]:
-    """Spread over the turn, including the first and the last writes."""
-    return [each for place, each in enumerate(every(number)) if place % 9 == 0 or place >= 2 * number - 6]
+def every(step: int = 1) -> Iterable[Death]:
+    return (Death(at=at, side="any") for at in count(1, step))
 
 
 @pytest.mark.first
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 async def test_killed_at_every_event(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
-    await killed_everywhere(nest, served[1], tmp_path, every)
+    await killed_everywhere(nest, served[1], tmp_path, every())
 
 
 @pytest.mark.parametrize("served", ["redis", "postgres"], indirect=True)
 async def test_killed_here_and_there(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
-    await killed_everywhere(nest, served[1], tmp_path, some)
+    await killed_everywhere(nest, served[1], tmp_path, every(7))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("served", ["sqlite-power", "redis", "postgres"], indirect=True)
-async def test_killed_at_every_event_on_other_stores(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
-    await killed_everywhere(nest, served[1], tmp_path, every)
+@pytest.mark.parametrize("first_way", [0, 1])
+@pytest.mark.parametrize("served", ["sqlite", "sqlite-power", "redis", "postgres"], indirect=True)
+async def test_killed_at_every_event_and_resumed_in_each_way(
+    served: tuple[Row, Fresh], nest: Nest, tmp_path: Path, first_way: int
+) -> None:
+    await killed_everywhere(nest, served[1], tmp_path, every(), first_way=first_way)
 
 
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
@@ -147,9 +157,7 @@ async def test_a_model_that_changes_its_mind(served: tuple[Row, Fresh], nest: Ne
     """If the process dies before a reply is stored, the model is called again and may reply differently. So no call of
     the first reply may have started."""
 
-    def early(number: int) -> list[Death]:
-        return [Death(at=at, side="after") for at in range(1, number // 3)]
-
+    early = [Death(at=at, side="after") for at in range(1, 18)]
     await killed_everywhere(nest, served[1], tmp_path, early, fickle=True)
 
 
@@ -168,19 +176,23 @@ async def closed_everywhere(nest: Nest, fresh: Fresh, folder: Path, one_of: int)
     continues."""
     store = fresh(folder)
     whole = await undisturbed(at(store, folder / "whole"))
-    writes = await store_writes(nest, at(store, folder / "words"))
-    wrong, gone_on = [], []
-    for number in range(1, len(writes), one_of):
+    wrong, handed_back = list[str](), 0
+    for number in count(1, one_of):
         place = at(store, folder / str(number))
         try:
             assert not await die(nest, Life(place=place, death=Death(at=number, side="close")))
-            found = await resumed(place, WAYS[number % 2])
+            found = await resumed(place, WAYS[handed_back % 2])
             judge(found, whole, lives=2)
-            gone_on.append(len(found.turn.attempts) == 2)
         except Exception as error:
-            wrong.append(f"{number} ({writes[number - 1]}): {error!r:.700}")
+            wrong.append(f"{number}: {error!r:.700}")
+            if number > _MOST:
+                break
+            continue
+        if len(found.turn.attempts) == 1:  # it had ended before
+            break
+        handed_back += 1
     assert not wrong, "\n".join(wrong)
-    assert sum(gone_on) >= len(gone_on) - 2
+    assert handed_back * one_of >= STEPS, "each step has writes"
 
 
 @pytest.mark.parametrize("served", ["sqlite", "postgres"], indirect=True)

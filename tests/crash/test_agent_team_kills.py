@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
 import msgspec
 import pytest
 from tests.crash.agent_judge import REPEATABLE
-from tests.crash.agent_scene import MESSAGE, Death, thread_of, tools_at
+from tests.crash.agent_scene import LAST, MESSAGE, Death, thread_of, tools_at
 from tests.crash.agent_team import KINDS, Life, Team, live, seen, team_of
 from tests.crash.nest import Nest
 from tests.crash.settle import Place, read_lines
@@ -23,6 +24,9 @@ from clicket import Runtime, State
 from clicket.agents import AgentState
 from clicket.agents.event_stream import position_of
 from clicket.model.chat import ChatMessage
+
+_MOST = 200
+"""More writes than any turn has."""
 
 
 async def finished(place: Place, kind: str) -> Team:
@@ -81,24 +85,17 @@ def paired(messages: tuple[ChatMessage, ...]) -> None:
     assert not waiting
 
 
-async def killed_at(nest: Nest, store: str, folder: Path, kind: str, deaths: list[Death], whole: Team) -> int:
-    killed, wrong = 0, []
-    for number, death in enumerate(deaths):
-        place = at(store, folder / f"{kind}{number}")
-        ending = await nest.raise_child(live, msgspec.to_builtins(Life(place=place, kind=kind, death=death)))
-        killed += ending.signal == signal.SIGKILL
-        before = len(read_lines(Path(place.folder, "asked"), str))
-        try:
-            assert not ending.hung
-            assert ending.code == 0
-            found = await finished(place, kind)
-            judge(found, whole, 2)
-            lost = before - len(whole.asked) + (len(found.asked) - before)
-            assert 0 <= lost <= 3, f"{lost} model replies were paid for twice: {found.asked}"
-        except Exception as error:
-            wrong.append(f"{death}: {error!r:.700}")
-    assert not wrong, "\n".join(wrong)
-    return killed
+async def killed_at(nest: Nest, place: Place, kind: str, death: Death, whole: Team) -> bool:
+    """Was a process killed there, before its turn had ended? Then another one finishes the turn."""
+    ending = await nest.raise_child(live, msgspec.to_builtins(Life(place=place, kind=kind, death=death)))
+    before = len(read_lines(Path(place.folder, "asked"), str))
+    assert not ending.hung
+    assert ending.code == 0
+    found = await finished(place, kind)
+    judge(found, whole, 2)
+    lost = before - len(whole.asked) + (len(found.asked) - before)
+    assert 0 <= lost <= 3, f"{lost} model replies were paid for twice: {found.asked}"
+    return ending.signal == signal.SIGKILL
 
 
 def at(store: str, folder: Path) -> Place:
@@ -107,16 +104,27 @@ def at(store: str, folder: Path) -> Place:
 
 
 async def everywhere(served: tuple[Row, Fresh], nest: Nest, folder: Path, kind: str, one_of: int) -> None:
-    """At every n-th store write, before and after it."""
+    """At every n-th distinct instant until a turn ends before it, and around the last writes."""
     store = served[1](folder)
     whole = await finished(at(store, folder / "whole"), kind)
     judge(whole, whole, 1)
-    words = at(store, folder / "words")
-    assert (await nest.raise_child(live, msgspec.to_builtins(Life(place=words, kind=kind, listed=True)))).code == 0
-    number = len(read_lines(Path(words.folder, "words"), str))
-    deaths = [Death(at=each, side=side) for each in range(1, number + 1) for side in ("before", "after")]
-    chosen = [*deaths[:-6:one_of], *deaths[-6:]]
-    assert await killed_at(nest, store, folder, kind, chosen, whole) >= len(chosen) - 6
+    numbers, wrong = count(), list[str]()
+
+    async def was_killed(death: Death) -> bool:
+        number = next(numbers)
+        try:
+            return await killed_at(nest, at(store, folder / f"{kind}{number}"), kind, death, whole)
+        except Exception as error:
+            wrong.append(f"{death}: {error!r:.700}")
+            return number < _MOST
+
+    for nth in count(1, one_of):
+        if not await was_killed(Death(at=nth, side="any")):
+            break
+    assert next(numbers) * one_of > len(whole.asked), "each model reply is written"
+    for death in LAST:
+        assert await was_killed(death), f"each turn has this write: {death}"
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -293,6 +293,8 @@ def _import(modules: list[str]) -> None:
     for name in new:
         importlib.import_module(name)
     if new:
+        if loader := sys.modules.get("pydantic.plugin._loader"):
+            loader.get_plugins()  # the first model of a process looks for them in all installed packages: 15 ms
         assert threading.active_count() == 1, "a fork takes one thread along, and the locks of all others"
         gc.collect()
         gc.freeze()

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 __all__ = ["Growth", "cpu", "growth"]
 
-_REPEATS = 3
+_REPEATS = 10
+"""A busy machine disturbs some measurements and not all of them; one that fits ends them, so that only a failure takes all."""
 FREE = 0.004
 """Seconds. Work that takes no longer at the largest size is not checked: an attack would gain nothing."""
 WORST = 9.0

@@ -59,7 +59,7 @@ def _seconds(use: Use, pattern: re.Pattern[Any], hard: Hard, size: int) -> float
 def _shortest(use: Use, pattern: re.Pattern[Any], hard: Hard, size: int) -> float:
     """Measured again when it looks long: a busy machine makes a single measurement longer, never all of them."""
     seconds = _seconds(use, pattern, hard, size)
-    for _ in range(4):
+    for _ in range(9):
         if seconds < _bounded_seconds():
             break
         seconds = min(seconds, _seconds(use, pattern, hard, size))

@@ -26,6 +26,14 @@ class Rows(Protocol):
 
     url: str
 
+    def image(self) -> bytes:
+        """The whole store."""
+        ...
+
+    def restore(self, image: bytes) -> None:
+        """Make an empty store what another one was."""
+        ...
+
     def plant(self, id: str, units: list[bytes], last: int | None = None) -> None:
         """Replaces the call's events by these bytes. `last`: the number that the store has for the last event, if it
         changes."""
@@ -36,6 +44,12 @@ class SqliteRows:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "calls.db"
         self.url = sqlite_url(folder)
+
+    def image(self) -> bytes:
+        return self.path.read_bytes()  # a closed store is one file
+
+    def restore(self, image: bytes) -> None:
+        self.path.write_bytes(image)
 
     def execute(self, sql: str, values: tuple[Any, ...] = ()) -> None:
         connection = apsw.Connection(str(self.path))

@@ -63,13 +63,21 @@ def opened(url: str) -> Runtime:
     return make([add, held], url, policy=Policy(ask=["held"]))
 
 
-async def fill(url: str) -> None:
+_filled: dict[type[Rows], bytes] = {}
+"""A store of each kind after `fill`: the tests begin with copies of it."""
+
+
+async def fill(rows: Rows) -> None:
     """Some calls have ended, some wait for an approval, and so for the next runtime."""
-    async with opened(url) as rt:
+    if (image := _filled.get(type(rows))) is not None:
+        rows.restore(image)
+        return
+    async with opened(rows.url) as rt:
         for n, id in enumerate(ENDED):
             assert (await rt.call("add", {"a": n, "b": 1}, id=id)).success
         for n, id in enumerate(WAITING):
             await rt.submit("held", {"n": n}, id=id)
+    _filled[type(rows)] = rows.image()
 
 
 async def answer(question: Any) -> Any:
@@ -150,7 +158,7 @@ async def no_new_modules(url: str) -> AsyncIterator[None]:
 @pytest.mark.usefixtures("canary")
 @pytest.mark.parametrize("what", sorted(UNREADABLE | SENSELESS))
 async def test_a_foreign_row_affects_no_other_call_and_is_refused_or_shown(rows: Rows, what: str) -> None:
-    await fill(rows.url)
+    await fill(rows)
     for id in VICTIMS:
         rows.plant(id, (UNREADABLE | SENSELESS)[what], count((UNREADABLE | SENSELESS)[what]))
     async with opened(rows.url) as rt, no_new_modules(rows.url):
@@ -167,7 +175,7 @@ async def test_a_foreign_row_affects_no_other_call_and_is_refused_or_shown(rows:
 
 @pytest.mark.parametrize("last", [0, 2, 1_000_000, -1])
 async def test_a_row_that_disagrees_with_its_events_affects_no_other_call(rows: Rows, last: int) -> None:
-    await fill(rows.url)
+    await fill(rows)
     for id in VICTIMS:
         rows.plant(id, created(), last)
     async with asyncio.timeout(PATIENCE), opened(rows.url) as rt:
@@ -180,7 +188,7 @@ async def test_a_row_that_disagrees_with_its_events_affects_no_other_call(rows: 
 @pytest.mark.parametrize("what", sorted(UNREADABLE))
 async def test_a_call_that_cannot_be_read_is_refused_by_its_name(rows: Rows, what: str) -> None:
     """clicket invents no outcome for it and does not write to it: a repair finds the original bytes."""
-    await fill(rows.url)
+    await fill(rows)
     for id in VICTIMS:
         rows.plant(id, UNREADABLE[what], count(UNREADABLE[what]))
     async with opened(rows.url) as rt:
@@ -201,7 +209,7 @@ async def test_a_call_that_cannot_be_read_is_refused_by_its_name(rows: Rows, wha
 
 @pytest.mark.parametrize("what", ["two ends", "an edge that is in no table"])
 async def test_a_stored_state_that_does_not_follow_is_noticed(rows: Rows, what: str) -> None:
-    await fill(rows.url)
+    await fill(rows)
     for id in VICTIMS:
         rows.plant(id, SENSELESS[what], count(SENSELESS[what]))
     async with opened(rows.url) as rt:
@@ -219,7 +227,7 @@ async def test_a_stored_state_that_does_not_follow_is_noticed(rows: Rows, what: 
     "what", ["class paths as arguments", "class paths as output", "yaml as an argument", "a pickle as text"]
 )
 async def test_names_of_classes_are_text(rows: Rows, what: str) -> None:
-    await fill(rows.url)
+    await fill(rows)
     rows.plant("ended-1", SENSELESS[what], count(SENSELESS[what]))
     async with opened(rows.url) as rt, no_new_modules(rows.url):
         record = await rt.get("ended-1")
@@ -231,7 +239,7 @@ async def test_names_of_classes_are_text(rows: Rows, what: str) -> None:
 
 
 async def many(rows: Rows, planted: list[list[bytes]]) -> None:
-    await fill(rows.url)
+    await fill(rows)
     for id, units in zip(VICTIMS, planted, strict=True):
         rows.plant(id, units, count(units))
     async with opened(rows.url) as rt:
@@ -266,7 +274,7 @@ STATEMENTS = [
 
 @pytest.mark.parametrize("text", STATEMENTS, ids=ascii)
 async def test_hostile_text_in_a_query_is_only_a_value(rows: Rows, text: str) -> None:
-    await fill(rows.url)
+    await fill(rows)
     async with opened(rows.url) as rt:
         for page in (rt.history(thread=text), rt.history(tool=text), rt.history(thread=text, tool=text, active=True)):
             found = await answer(page)
@@ -291,7 +299,7 @@ async def test_hostile_text_in_a_query_is_only_a_value(rows: Rows, text: str) ->
 
 @pytest.mark.parametrize("cursor", ["-1", "0", "9" * 19, "9" * 40, "-" + "9" * 40, "1e3", "0x10", " 1 ", "１２"])
 async def test_a_made_up_cursor_gives_a_page_or_a_clear_error(rows: Rows, cursor: str) -> None:
-    await fill(rows.url)
+    await fill(rows)
     async with opened(rows.url) as rt:
         page = await answer(rt.history(cursor=cursor))
         assert isinstance(page, UsageError) or {item.id for item in page.items} <= {*ENDED, *WAITING}
@@ -352,7 +360,7 @@ async def test_foreign_columns_affect_no_other_call(tmp_path: Path, what: str) -
     (tmp_path / "store").mkdir()
     rows, victim = SqliteRows(tmp_path / "store"), tmp_path / "victim"
     victim.write_text("mine")
-    await fill(rows.url)
+    await fill(rows)
     mine = this_process(10.0)
     rows.execute(COLUMNS.get(what) or OWNER.format(OWNERS[what].format(host=mine.host, boot=mine.boot)))
     async with opened(rows.url) as rt:

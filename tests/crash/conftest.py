@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +15,13 @@ from tests.crash.settle import Place
 from tests.crash.stores import STORES, Fresh, Row
 
 
-@pytest.fixture(scope="session", params=STORES)
+def _params() -> Iterator[Any]:
+    """Durability against a loss of power is no subject of a kill: where a test does not name its stores, the slow form has it."""
+    for name, row in STORES.items():
+        yield pytest.param(name, marks=pytest.mark.slow if row.durability == "power" else ())
+
+
+@pytest.fixture(scope="session", params=_params())
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[Row, Fresh]]:
     """A store of each kind that can create empty databases."""
     row = STORES[request.param]

@@ -104,7 +104,7 @@ async def killed_at(nest: Nest, fresh: Fresh, folder: Path, one_of: int) -> None
 
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 async def test_a_script_that_is_killed_here_and_there(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
-    await killed_at(nest, served[1], tmp_path, 3)
+    await killed_at(nest, served[1], tmp_path, 5)
 
 
 @pytest.mark.slow

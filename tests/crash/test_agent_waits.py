@@ -8,10 +8,10 @@ import signal
 from pathlib import Path
 
 import msgspec
-import pytest
 from tests.crash.agent_scene import MESSAGE, Effect, asked, effects, thread_of, turn_thread
 from tests.crash.agent_waiting import SCRIPTS, Stay, TurnEnd, agent_at, runtime_at, stay, waits
 from tests.crash.nest import Nest
+from tests.crash.on_stores import on_each_store, on_stores
 from tests.crash.settle import Place, read_lines
 from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound
@@ -22,7 +22,7 @@ from clicket.model.chat import ChatMessage
 from clicket.model.ids import alias_of
 from clicket.ports import Keep
 
-pytestmark = pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
+SCRIPT_NAMES = ("repeatable", "once", "model", "approval")
 
 
 async def killed(nest: Nest, place: Place, script: str, *, early: bool = False) -> None:
@@ -108,7 +108,7 @@ def outcomes(result: AgentResult) -> list[tuple[str, str]]:
     return [(tool, "?" if text.startswith("outcome_unknown: ") else text) for tool, text in answers(result.messages)]
 
 
-@pytest.mark.parametrize("script", ["repeatable", "once", "model"])
+@on_stores("script", SCRIPT_NAMES[:3], "once")
 async def test_killed_while_it_waits(place: Place, nest: Nest, script: str) -> None:
     await killed(nest, place, script)
     result = await went_on(place, script)
@@ -119,7 +119,7 @@ async def test_killed_while_it_waits(place: Place, nest: Nest, script: str) -> N
     assert asked(Path(place.folder)) == ([1, 2, 2, 3] if script == "model" else [1, 2, 3, 4])
 
 
-@pytest.mark.parametrize("script", ["repeatable", "once", "model", "approval"])
+@on_stores("script", SCRIPT_NAMES, "approval")
 async def test_closed_while_it_waits(place: Place, script: str) -> None:
     """A runtime that closes hands the turn back, and the next runtime resumes it."""
     await closed(place, script)
@@ -156,7 +156,7 @@ async def days_pass(place: Place) -> None:
         assert gone.calls >= 2, "the calls beside the waiting one"
 
 
-@pytest.mark.parametrize("approve", [True, False])
+@on_stores("approve", [True, False], True)
 async def test_approved_days_after_its_process_died(place: Place, nest: Nest, approve: bool) -> None:
     """One process is killed while a call waits, another approves or denies the call, a third resumes the turn."""
     await killed(nest, place, "approval")
@@ -176,6 +176,7 @@ async def test_approved_days_after_its_process_died(place: Place, nest: Nest, ap
     assert len(began(place, "look")) == 1, "a call that had ended is not run again, however long ago it ended"
 
 
+@on_each_store
 async def test_killed_more_often_than_a_call_may_be_while_a_person_thinks(place: Place, nest: Nest) -> None:
     for _ in range(2 * place.settings().max_claims + 1):
         await killed(nest, place, "approval", early=True)
@@ -185,7 +186,7 @@ async def test_killed_more_often_than_a_call_may_be_while_a_person_thinks(place:
     paid_once(place, 2)
 
 
-@pytest.mark.parametrize("early", [True, False])
+@on_stores("early", [True, False], True)
 async def test_a_tool_that_kills_its_process_is_given_up_and_the_turn_is_not(
     place: Place, nest: Nest, early: bool
 ) -> None:
@@ -221,7 +222,7 @@ async def stopped(rt: Runtime, place: Place, script: str) -> None:
         assert calls["react.1.1.2"].state is State.CANCELLED
 
 
-@pytest.mark.parametrize("script", ["repeatable", "once", "model", "approval"])
+@on_stores("script", SCRIPT_NAMES, "repeatable")
 async def test_stopped_from_another_process(place: Place, nest: Nest, script: str) -> None:
     folder, thread = Path(place.folder), thread_of(place)
     scene = msgspec.to_builtins(Stay(place=place, script=script, die=False))
@@ -238,7 +239,7 @@ async def test_stopped_from_another_process(place: Place, nest: Nest, script: st
     assert not began(place, "approved")
 
 
-@pytest.mark.parametrize("script", ["repeatable", "once", "model", "approval"])
+@on_stores("script", SCRIPT_NAMES, "model")
 async def test_stopped_while_its_owner_is_dead(place: Place, nest: Nest, script: str) -> None:
     """By a runtime that has the agent. No waiting or repeatable call runs."""
     await killed(nest, place, script)
@@ -254,10 +255,12 @@ async def test_stopped_while_its_owner_is_dead(place: Place, nest: Nest, script:
     assert not began(place, "approved")
 
 
-@pytest.mark.parametrize("script", ["repeatable", "approval"])
-@pytest.mark.parametrize("dead", [True, False])
-async def test_stopped_by_somebody_without_the_agent(place: Place, nest: Nest, script: str, dead: bool) -> None:
+@on_stores(
+    "how", [("repeatable", True), ("repeatable", False), ("approval", True), ("approval", False)], ("approval", True)
+)
+async def test_stopped_by_somebody_without_the_agent(place: Place, nest: Nest, how: tuple[str, bool]) -> None:
     """The cancellation is stored. The next runtime with the agent ends the turn instead of resuming it."""
+    script, dead = how
     if dead:
         await killed(nest, place, script)
     else:

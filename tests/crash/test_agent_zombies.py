@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from tests.crash.agent_scene import MESSAGE, Model, Script, asked, effects, note, thread_of, tools_at
 from tests.crash.nest import Nest, say_ready
+from tests.crash.on_stores import on_stores
 from tests.crash.settle import Place
 from tests.kit.waiting import PATIENCE, eventually
 
@@ -114,8 +114,7 @@ def is_locked(path: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("where", SCRIPTS)
-@pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
+@on_stores("where", [*SCRIPTS], "tool")
 async def test_a_process_that_wakes_up_too_late_does_nothing(place: Place, nest: Nest, where: str) -> None:
     place = msgspec.structs.replace(place, lease=LEASE)
     folder, thread = Path(place.folder), thread_of(place)

@@ -20,6 +20,7 @@ from clicket.ports import Store
 RUNS = 4
 
 
+@pytest.mark.parametrize("served", STORES, indirect=True)
 async def test_seeded_kills(
     served: tuple[Row, Fresh], nests: list[Nest], tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

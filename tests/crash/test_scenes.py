@@ -15,6 +15,7 @@ from tests.crash import scenes
 from tests.crash.child import acknowledge
 from tests.crash.judge import Ack, Effect, Verdict
 from tests.crash.nest import Ending, Nest
+from tests.crash.on_stores import on_stores
 from tests.crash.scenes import RULES, TOOLS, Scene, act
 from tests.crash.settle import Place, settle, verdict
 from tests.kit.waiting import PATIENCE, eventually
@@ -47,7 +48,7 @@ def assert_sound(found: Verdict) -> None:
 # Two tools: the first has finished, the process is killed during the second. The peers were tested with this, too.
 
 
-@pytest.mark.parametrize("second", ["pay", "put", "confirm"])
+@on_stores("second", ["pay", "put", "confirm"], "put")
 async def test_tool_one_of_two_finished_and_killed_during_tool_two(nest: Nest, place: Place, second: str) -> None:
     ending = await play(nest, place, call=(("quick", "one"),), submit=((second, "two"),), until=(("two", 1),))
     assert ending.signal == signal.SIGKILL
@@ -216,7 +217,7 @@ async def test_two_workers_are_killed_in_turns_while_a_third_process_submits(nes
     assert all(ran(place, id) in ([], [1]) for id in ids)
 
 
-@pytest.mark.parametrize("name", ["resumes", "resumes_again"])
+@on_stores("name", ["resumes", "resumes_again"], "resumes_again")
 async def test_a_process_that_was_stopped_past_its_lease_is_fenced(nest: Nest, place: Place, name: str) -> None:
     """Its result after waking up is stored as late. The other process's outcome counts, and its own callers get that
     one."""

@@ -6,16 +6,14 @@ import asyncio
 import signal
 
 import msgspec
-import pytest
 from tests.crash.nest import Nest
+from tests.crash.on_stores import on_stores
 from tests.crash.settle import Place
 from tests.crash.tool_search_scene import LAST, MESSAGE, THREAD, Death, Scene, agent_at, offered_in, play, runtime_at
 from tests.kit.waiting import PATIENCE
 
-pytestmark = pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
 
-
-@pytest.mark.parametrize("death", ["request", "found", "tool"])
+@on_stores("death", ["request", "found", "tool"], "found")
 async def test_the_same_tools_are_offered_after_a_kill(nest: Nest, place: Place, death: Death) -> None:
     ending = await nest.raise_child(play, msgspec.to_builtins(Scene(place=place, death=death)))
     assert ending.signal == signal.SIGKILL, ending

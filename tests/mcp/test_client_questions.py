@@ -105,14 +105,30 @@ async def test_a_question_without_an_answer_is_cancelled(protocol: str, tmp_path
 
 @pytest.mark.parametrize("protocol", BOTH)
 async def test_a_persons_time_is_not_the_tools(protocol: str, tmp_path: Path) -> None:
+    states = [await answered_after_the_limit(protocol, tmp_path, limit=0.5)]
+    while states[-1] is State.TIMEOUT and len(states) < 3:  # a slow machine gets more, until the tool itself keeps it
+        states.append(await answered_after_the_limit(protocol, tmp_path, limit=0.5 * 8 ** len(states)))
+    assert states[-1] is State.COMPLETED
+
+
+async def answered_after_the_limit(protocol: str, folder: Path, limit: float) -> State:
+    """How a call ended whose question a person answered later than the limit of its time."""
+    options = {"timeout": limit, "idle_timeout": 0.8 * limit}
     async with Runtime(store="memory://") as rt:
-        await over_stdio(tmp_path, protocol=protocol, options={"timeout": 0.5, "idle_timeout": 0.4}).join(rt)
+        await over_stdio(folder, protocol=protocol, options=options).join(rt)
         handle = await rt.submit("ask", {})
-        await asked(rt, handle.id)
+
+        async def is_asking() -> bool:
+            record = await rt.get(handle.id)
+            return record.waiting_for == "approval" or record.state.is_terminal
+
+        await eventually(is_asking)
         late = await rt.submit("slow", {})  # the same limit ends this one meanwhile
         assert (await late.result()).state is State.TIMEOUT
         await rt.respond(handle.id, {"name": "Ann"})
-        assert (await handle.result()).output == "accept Ann m"
+        result = await handle.result()
+        assert result.output == "accept Ann m" or result.state is State.TIMEOUT
+        return result.state
 
 
 @pytest.mark.parametrize("protocol", BOTH)

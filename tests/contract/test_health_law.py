@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count, pairwise
 from pathlib import Path
 from typing import get_args
@@ -20,7 +20,7 @@ from clicket.stores.memory import MemoryStore
 from clicket.stores.postgres import PostgresStore
 from clicket.stores.redis import RedisStore
 from clicket.stores.sqlite import SqliteStore
-from clicket.testing.store_kit import append, creation, opened
+from clicket.testing.store_kit import ALIVE, append, creation, opened
 
 STORES = ["memory", "sqlite", "sqlite alone", "redis", "postgresql"]
 _numbers = count()
@@ -68,32 +68,42 @@ def _sqlite(folder: Path, *, group: bool) -> Store:
     return store
 
 
+@pytest.fixture
+def loop_and_store(make: Callable[[], Store]) -> Iterator[tuple[asyncio.Runner, Store]]:
+    """A store that stays open for all examples of a test."""
+    with asyncio.Runner() as loop:
+        store = make()
+        loop.run(store.open(ALIVE))
+        yield loop, store
+        loop.run(store.close())
+
+
 @given(batches, put)
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_store_keeps_the_law(
-    make: Callable[[], Store], batches: list[list[OutcomeStats]], put: ToolHealth | None
+    loop_and_store: tuple[asyncio.Runner, Store], batches: list[list[OutcomeStats]], put: ToolHealth | None
 ) -> None:
-    asyncio.run(_compare(make, batches, put))
+    loop, store = loop_and_store
+    loop.run(_compare(store, batches, put))
 
 
-async def _compare(make: Callable[[], Store], batches: list[list[OutcomeStats]], put: ToolHealth | None) -> None:
+async def _compare(store: Store, batches: list[list[OutcomeStats]], put: ToolHealth | None) -> None:
     thread = f"t{next(_numbers)}"
     wanted: dict[str, ToolHealth] = {}
-    async with opened(make) as store:
-        if put is not None:
-            assert await store.put_tool_health("", thread, put, 0)
-            (wanted["one"],) = await store.tool_health("", thread)
-        for number, batch in enumerate(batches):
-            changes = []
-            for n, stats in enumerate(batch):
-                change = creation(f"c{number}-{n}", thread=thread)
-                change.state, change.ended_at, change.stats = State.COMPLETED, stats.at, stats
-                changes.append(change)
-                if stats.tool and stats.effect != "none":
-                    wanted[stats.tool] = health_after(wanted.get(stats.tool), stats)
-            assert await append(store, *changes) == [None] * len(batch)
-            found = {health.tool: health for health in await store.tool_health("", thread)}
-            assert found == wanted
+    if put is not None:
+        assert await store.put_tool_health("", thread, put, 0)
+        (wanted["one"],) = await store.tool_health("", thread)
+    for number, batch in enumerate(batches):
+        changes = []
+        for n, stats in enumerate(batch):
+            change = creation(f"c{number}-{n}", thread=thread)
+            change.state, change.ended_at, change.stats = State.COMPLETED, stats.at, stats
+            changes.append(change)
+            if stats.tool and stats.effect != "none":
+                wanted[stats.tool] = health_after(wanted.get(stats.tool), stats)
+        assert await append(store, *changes) == [None] * len(batch)
+        found = {health.tool: health for health in await store.tool_health("", thread)}
+        assert found == wanted
 
 
 async def test_an_outcome_of_a_tool_with_a_shared_breaker_counts_in_both_places(make: Callable[[], Store]) -> None:

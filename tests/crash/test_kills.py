@@ -17,7 +17,7 @@ from tests.crash.stores import STORES, Fresh, Row
 
 from clicket.ports import Store
 
-RUNS = 4
+RUNS = 3
 
 
 @pytest.mark.parametrize("served", STORES, indirect=True)

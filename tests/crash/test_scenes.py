@@ -256,6 +256,7 @@ async def eventually_ended(rt: Runtime, id: str) -> Record:
     """The owner is only stopped, so its lease has to expire first."""
 
     async def over() -> bool:
+        await asyncio.sleep(0.03)  # each look asks the store whose leases have expired
         await rt.recover()
         return (await rt.state(id)).is_terminal
 

@@ -178,7 +178,7 @@ async def test_approved_days_after_its_process_died(place: Place, nest: Nest, ap
 
 @on_each_store
 async def test_killed_more_often_than_a_call_may_be_while_a_person_thinks(place: Place, nest: Nest) -> None:
-    for _ in range(place.settings().max_claims + 2):
+    for _ in range(2 * place.settings().max_claims + 1):
         await killed(nest, place, "approval", early=True)
     async with Runtime([], settings=place.settings()) as rt:
         assert await rt.approve("react.1.1.2", thread=thread_of(place))

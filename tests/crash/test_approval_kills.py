@@ -67,9 +67,17 @@ def by_grant(records: list[Record]) -> list[Record]:
 async def test_a_grant_is_neither_lost_nor_used_too_often(
     nest: Nest, served: tuple[Row, Fresh], tmp_path: Path
 ) -> None:
-    """What a kill before a commit leaves does not depend on the store: it has not heard of the commit."""
+    """A store has not heard of a commit before it: kills there are made on one store, and on the others in the slow form."""
     sides = ("before", "after") if served[0].name == "sqlite" else ("after",)
     await check_grants(nest, served, tmp_path, "put_document", sides)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("served", ["redis", "postgres"], indirect=True)
+async def test_a_grant_that_other_stores_have_not_heard_of(
+    nest: Nest, served: tuple[Row, Fresh], tmp_path: Path
+) -> None:
+    await check_grants(nest, served, tmp_path, "put_document", ("before",))
 
 
 @on_files

@@ -2,12 +2,14 @@
 
 Many tests start programs of ours, and each would compile the whole package for itself. The process of pytest that collects the tests
 would rewrite the assertions of every test module on one core, and with xdist each process would. Each process that runs tests would
-also make hypothesis' table of the characters that UTF-8 can encode, which takes seconds.
+also make hypothesis' table of the categories of characters.
 """
 
 from __future__ import annotations
 
+import ast
 import compileall
+import gc
 import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -23,12 +25,27 @@ class Traces:
         pass
 
 
+def without_a_line(node: ast.AST) -> list[ast.AST]:
+    """Replaces pytest's `traverse_node`, a generator that recurses. Its one caller wants all nodes that have no line yet, and gives them
+    one: only these are found here."""
+    nodes = [node]
+    for each in nodes:  # which grows meanwhile
+        for field in each._fields:
+            value = getattr(each, field, None)
+            if isinstance(value, list):
+                nodes += [child for child in value if isinstance(child, ast.AST)]
+            elif isinstance(value, ast.AST):
+                nodes.append(value)
+    return [each for each in nodes if each._attributes and getattr(each, "lineno", None) is None]
+
+
 def rewrite(path: Path) -> None:
     """Cache the rewritten module as pytest would. These functions are pytest's own: if they have changed, pytest does
     it later."""
     try:
         from _pytest.assertion import rewrite as own
 
+        own.traverse_node = without_a_line  # type: ignore[assignment]
         cache = own.get_cache_dir(path)
         kept = cache / (path.name.removesuffix(".py") + own.PYC_TAIL)
         if own._read_pyc(path, kept) is None:
@@ -40,8 +57,15 @@ def rewrite(path: Path) -> None:
 
 
 def draw_text() -> None:
-    """Hypothesis stores its tables of characters in the folder .hypothesis when it draws a text."""
+    """Hypothesis stores its table of characters in the folder .hypothesis when it draws a text. The table of those that UTF-8 can encode,
+    which takes ten times as long, is replaced as in tests/conftest.py."""
     from hypothesis import given, settings, strategies
+    from hypothesis.internal import charmap
+
+    sys.path.insert(0, str(ROOT))
+    from tests.kit import unicode_ranges
+
+    charmap.intervals_from_codec = unicode_ranges.encodable(charmap.intervals_from_codec)  # type: ignore[assignment]
 
     @settings(max_examples=1, database=None, deadline=None)
     @given(strategies.text())
@@ -56,7 +80,9 @@ def main() -> int:
     modules = [*tests.rglob("test_*.py"), *tests.rglob("conftest.py")]
     rewritten = re.compile(r"/tests/(?:.*/)?(?:test_[^/]*|conftest)\.py$")  # only pytest imports these
     compiled = all(compileall.compile_dir(ROOT / name, rx=rewritten, quiet=1, workers=0) for name in ("src", "tests"))
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(
+        initializer=gc.disable
+    ) as pool:  # syntax trees hold no garbage, and it would look through all of them
         drawn = pool.submit(draw_text)
         list(pool.map(rewrite, modules, chunksize=8))
         drawn.result()

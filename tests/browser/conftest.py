@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
-from tests.browser.kit import Console, Server, chromium, serving
+from tests.browser.kit import Console, Pages, Server, chromium, serving
 
 _open = ExitStack()
 
@@ -19,6 +19,11 @@ def _browser() -> Browser:
     return _open.enter_context(chromium())
 
 
+@cache
+def _pages() -> Pages:
+    return Pages(_browser())
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """The browser ends before the first test from elsewhere: Playwright's loop would be in the way of async tests."""
@@ -26,6 +31,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return (yield)
     finally:
         if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
+            _pages.cache_clear()
             _browser.cache_clear()
             _open.close()
 
@@ -36,6 +42,11 @@ def browser() -> Browser:
 
 
 @pytest.fixture(scope="module")
+def pages() -> Pages:
+    return _pages()
+
+
+@pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp("console")
     with serving(f"sqlite:///{folder / 'calls.db'}") as started:
@@ -43,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def console(browser: Browser, server: Server) -> Iterator[Console]:
-    opened = Console(browser, server.url)
+def console(pages: Pages, server: Server) -> Iterator[Console]:
+    opened = Console(pages, server.url)
     yield opened
     opened.check()

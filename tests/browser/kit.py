@@ -15,11 +15,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
-from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 from tests.kit.forks import SERVER, forked
 from tests.kit.waiting import PATIENCE
 
-__all__ = ["Console", "Server", "chromium", "expect", "serving"]
+__all__ = ["Console", "Pages", "Server", "chromium", "expect", "serving"]
 
 ROOT = Path(__file__).resolve().parents[2]
 expect.set_options(timeout=PATIENCE * 1000)
@@ -100,32 +100,73 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
+class Pages:
+    """Pages of one browser, each with a session of its own. One that is given back is cleared and used again by a later test that asks
+    for the same options: to start a page takes Chromium longer than most tests take."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._idle: dict[str, list[Page]] = {}
+        self._options: dict[Page, str] = {}
+
+    def take(self, *, key: str, **options: Any) -> Page:
+        name = repr((key, sorted(options.items())))
+        if idle := self._idle.get(name):
+            return idle.pop()
+        context = self._browser.new_context(**options)
+        context.set_default_timeout(PATIENCE * 1000)
+        if key:
+            context.add_init_script(f"sessionStorage.setItem('clicket.key', {key!r})")
+        page = context.new_page()
+        self._options[page] = name
+        return page
+
+    def give_back(self, page: Page, base: str) -> None:
+        """A page that has left the server `base`, or does not answer, is closed."""
+        try:
+            page.unroute_all()
+            for other in page.context.pages:
+                if other is not page:
+                    other.close()
+            if page.url.startswith(f"{base}/"):
+                page.evaluate("localStorage.clear(); sessionStorage.clear()")
+                page.context.clear_cookies()
+                page.mouse.move(0, 0)
+                page.goto("about:blank")
+                self._idle.setdefault(self._options[page], []).append(page)
+                return
+        except Error:  # the browser may have crashed, which the test has reported
+            pass
+        with suppress(Error):
+            page.context.close()
+
+
 class Console:
     """Pages of one server. At the end, `check` fails if a page logged an error or requested another origin."""
 
-    def __init__(self, browser: Browser, url: str) -> None:
-        self._browser = browser
+    def __init__(self, pages: Pages, url: str) -> None:
+        self._pages = pages
         self.url = url
-        self._contexts: list[BrowserContext] = []
+        self._open: list[tuple[Page, str, dict[str, Any]]] = []
         self.problems: list[str] = []
         self.expected: list[re.Pattern[str]] = []
 
     def open(
         self, path: str = "", *, url: str = "", key: str = "", width: int = 1280, height: int = 800, **options: Any
     ) -> Page:
-        """A new page with its own session."""
-        options.setdefault("locale", "en-GB")
-        context = self._browser.new_context(viewport={"width": width, "height": height}, **options)
-        context.set_default_timeout(PATIENCE * 1000)
-        self._contexts.append(context)
-        page = context.new_page()
+        """A page with its own session."""
         base = url or self.url
-        page.on("console", lambda message: self._log(message.text) if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: self._log(f"page error: {error}"))
-        page.on("dialog", lambda dialog: (self._log(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda request: None if _is_own(request.url, base) else self._log(f"foreign: {request.url}"))
-        if key:
-            context.add_init_script(f"sessionStorage.setItem('clicket.key', {key!r})")
+        page = self._pages.take(key=key, **{"locale": "en-GB", **options})
+        page.set_viewport_size({"width": width, "height": height})
+        listeners = {
+            "console": lambda message: self._log(message.text) if message.type in ("error", "warning") else None,
+            "pageerror": lambda error: self._log(f"page error: {error}"),
+            "dialog": lambda dialog: (self._log(f"dialog: {dialog.message}"), dialog.dismiss()),
+            "request": lambda request: None if _is_own(request.url, base) else self._log(f"foreign: {request.url}"),
+        }
+        for event, listener in listeners.items():
+            page.on(event, listener)  # type: ignore[call-overload]  # one of these names
+        self._open.append((page, base, listeners))
         page.goto(f"{base}/{path}")
         return page
 
@@ -137,9 +178,10 @@ class Console:
         self.problems.append(text)
 
     def check(self) -> None:
-        for context in self._contexts:
-            with suppress(Error):  # the browser may have crashed, which the test has reported
-                context.close()
+        for page, base, listeners in self._open:
+            for event, listener in listeners.items():
+                page.remove_listener(event, listener)
+            self._pages.give_back(page, base)
         left = [text for text in self.problems if not any(pattern.search(text) for pattern in self.expected)]
         assert left == []
 

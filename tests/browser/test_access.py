@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
-from tests.browser.kit import Console, Server, expect, serving
+from tests.browser.kit import Console, Pages, Server, expect, serving
 from tests.kit.children import environment
 from tests.kit.forks import FORKED
 
@@ -47,6 +46,25 @@ def test_a_wrong_key_is_refused_and_the_right_one_opens_the_page(console: Consol
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     page.get_by_role("button", name="Forget the key").click()
     expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_a_page_that_is_used_again_holds_nothing_of_the_test_before(pages: Pages, server: Server) -> None:
+    """The tests of this folder take their pages from these."""
+    first = Console(pages, server.url)
+    page = first.open("#/runs", width=400, timezone_id="Asia/Tokyo")
+    page.evaluate("localStorage.a = 'b'; sessionStorage.a = 'b'; document.cookie = 'a=b'")
+    page.route("**/*", lambda route: route.abort())
+    first.expect_errors("401")
+    first.check()
+    second = Console(pages, server.url)
+    again = second.open("#/runs", timezone_id="Asia/Tokyo")
+    left = again.evaluate("[localStorage.a, sessionStorage.a, document.cookie, innerWidth]")
+    assert (again, left) == (page, [None, None, "", 1280])
+    page.evaluate("console.error('logged')")
+    second.expect_errors("401")
+    with pytest.raises(AssertionError):
+        second.check()
+    assert ("logged" in second.problems, "logged" in first.problems) == (True, False)
 
 
 def test_a_key_that_reads_is_offered_no_action(console: Console, server: Server) -> None:
@@ -86,10 +104,10 @@ def test_a_key_that_is_revoked_closes_the_open_page(console: Console, server: Se
     expect(page.get_by_label("API key")).to_be_visible()
 
 
-def test_a_page_survives_a_kill_of_its_server(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_survives_a_kill_of_its_server(pages: Pages, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'calls.db'}"
     first = Server(store)
-    console = Console(browser, first.url)
+    console = Console(pages, first.url)
     console.expect_errors("ERR_|Failed to load resource")
     try:
         first.call("effect", thread="lost", id="lost-1")

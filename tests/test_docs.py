@@ -19,7 +19,7 @@ from tests.kit.waiting import PATIENCE
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TRANSLATED = ROOT / "docs" / "zh-CN"
-IMPORTED = forked(*SERVER, "clicket.client", "clicket.testing")
+SDKS = ("anthropic", "openai", "langgraph.prebuilt", "pydantic_ai")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCK = re.compile(r"^(?P<skip><!-- no-run[^\n]*-->\n+)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -56,6 +56,12 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def imported(text: str) -> tuple[str, str]:
+    """Forks a process that has what these blocks or this example import. The SDKs take seconds, so only those that it names."""
+    sdks = [name for name in SDKS if re.search(rf"^\s*(?:from|import) {name.partition('.')[0]}\b", text, re.MULTILINE)]
+    return forked(*SERVER, "clicket.client", "clicket.testing", *sdks)
+
+
 def run(command: list[str], tmp_path: Path, env: dict[str, str], given: str = "") -> None:
     done = subprocess.run(
         command, input=given, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE
@@ -73,7 +79,8 @@ def run(command: list[str], tmp_path: Path, env: dict[str, str], given: str = ""
     ],
 )
 def test_page_runs(page: Path, tmp_path: Path, clean_env: dict[str, str]) -> None:
-    run([sys.executable, *IMPORTED, "-c", DRIVER], tmp_path, clean_env, json.dumps([name_of(page), blocks(page)]))
+    command = [sys.executable, *imported(page.read_text("utf-8")), "-c", DRIVER]
+    run(command, tmp_path, clean_env, json.dumps([name_of(page), blocks(page)]))
 
 
 def test_the_readme_runs_again_in_the_same_folder(tmp_path: Path, clean_env: dict[str, str]) -> None:
@@ -83,7 +90,7 @@ def test_the_readme_runs_again_in_the_same_folder(tmp_path: Path, clean_env: dic
     given = json.dumps([name_of(page), [block]])
     for _ in range(2):
         done = subprocess.run(
-            [sys.executable, *IMPORTED, "-c", DRIVER], input=given, cwd=tmp_path, env=clean_env, capture_output=True, text=True,
+            [sys.executable, *imported(block[1]), "-c", DRIVER], input=given, cwd=tmp_path, env=clean_env, capture_output=True, text=True,
             check=False, timeout=PATIENCE,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
@@ -104,8 +111,9 @@ def test_the_tutorial_can_be_pasted(tmp_path: Path, clean_env: dict[str, str]) -
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
 def test_example_runs(example: Path, tmp_path: Path, clean_env: dict[str, str]) -> None:
-    assert len(example.read_text().splitlines()) < 80
-    run([sys.executable, *IMPORTED, str(example)], tmp_path, clean_env)
+    text = example.read_text("utf-8")
+    assert len(text.splitlines()) < 80
+    run([sys.executable, *imported(text), str(example)], tmp_path, clean_env)
 
 
 def test_there_is_something_to_run() -> None:

@@ -1,11 +1,14 @@
 """The fake provider on loopback, and a client of each SDK for it.
 
-The SDKs are imported when they are used: they take five seconds, and every process of a run collects every test.
+The SDKs are imported when they are used: they take five seconds, and every process of a run of xdist collects every test. A run that
+forks its processes imports them once, before it does.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +17,12 @@ from tests.adapters.provider import Provider, serving
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if session.config.getoption("forks") and any(item.path.parent == Path(__file__).parent for item in session.items):
+        for name in ("anthropic", "openai"):
+            import_module(name)
 
 
 @pytest.fixture

@@ -268,15 +268,19 @@ def test_a_circle_is_found_however_the_import_is_written(tmp_path: Path, text: s
     assert circles(graph | {"shop.till.lid": set()}) == set()
 
 
+KINDS = ("Call", "Attempt", "Entry")
+
+
 class Uses:
     """Which fields of calls, attempts and entries one module writes and reads, except in constructors."""
 
-    def __init__(self, name: str, tree: ast.Module) -> None:
+    def __init__(self, name: str, text: str) -> None:
+        nodes = nodes_of(text)
         self._names = SUBJECTS | {
             argument.arg: kind
-            for argument in ast.walk(tree)
+            for argument in nodes
             if isinstance(argument, ast.arg) and argument.annotation is not None
-            for kind in ("Call", "Attempt", "Entry")
+            for kind in KINDS
             if kind in ast.unparse(argument.annotation).split(" | ")
         }
         for file, other in OTHER_SUBJECTS:
@@ -284,14 +288,24 @@ class Uses:
                 del self._names[other]
         self.writes: set[tuple[str, str]] = set()
         self.reads: set[tuple[str, str]] = set()
-        self._visit(tree, None)
+        if re.search(rf"^\s*class ({'|'.join(KINDS)})\b", text, re.MULTILINE):
+            self._visit(parsed(text), None)
+        else:  # `self` is none of them: a node needs no look at what is around it
+            for node in nodes:
+                if isinstance(node, (ast.Attribute, ast.Call)):
+                    self._use(node, None)
 
     def _visit(self, node: ast.AST, owner: str | None) -> None:
         if isinstance(node, ast.ClassDef):
-            owner = node.name if node.name in ("Call", "Attempt", "Entry") else None
+            owner = node.name if node.name in KINDS else None
         elif isinstance(node, ast.FunctionDef) and node.name == "__init__" and owner is not None:
             return
-        elif isinstance(node, ast.Attribute):
+        self._use(node, owner)
+        for child in ast.iter_child_nodes(node):
+            self._visit(child, owner)
+
+    def _use(self, node: ast.AST, owner: str | None) -> None:
+        if isinstance(node, ast.Attribute):
             kind = self._kind(node.value, owner)
             if kind is not None:
                 (self.reads if isinstance(node.ctx, ast.Load) else self.writes).add((kind, node.attr))
@@ -299,8 +313,6 @@ class Uses:
             kind = self._kind(node.args[0], owner)
             if kind is not None:
                 self.writes.add((kind, ast.literal_eval(node.args[1])))
-        for child in ast.iter_child_nodes(node):
-            self._visit(child, owner)
 
     def _kind(self, value: ast.expr, owner: str | None) -> str | None:
         """What an expression stands for, by its last name."""
@@ -330,7 +342,7 @@ def test_each_field_of_a_call_has_its_writer() -> None:
     journal: set[str] = set()
     read: set[str] = set()
     for path in MODULES:
-        uses = Uses(name_of(path), parsed(path.read_text()))
+        uses = Uses(name_of(path), path.read_text())
         module = "clicket." + name_of(path).removesuffix(".py").replace("/", ".")
         read |= {field for kind, field in uses.reads if kind != "Entry"}
         for kind, field in uses.writes:
@@ -366,13 +378,13 @@ def test_each_field_of_a_call_has_its_writer() -> None:
     ],
 )
 def test_a_stray_write_is_seen(code: str) -> None:
-    assert Uses("engine/stray.py", ast.parse(code)).writes == {("Call", "slot")}
+    assert Uses("engine/stray.py", code).writes == {("Call", "slot")}
 
 
 def test_a_stray_write_into_an_attempt_or_an_entry_is_seen() -> None:
     code = "attempt_of(call).late = 1\ncall.attempt.stopper = 1\nself._attempt.worker = 1\ncall.entry.state = 1\nentry.seq = 1"
     writes = {("Attempt", "late"), ("Attempt", "stopper"), ("Attempt", "worker"), ("Entry", "state"), ("Entry", "seq")}
-    assert Uses("engine/stray.py", ast.parse(code)).writes == writes
+    assert Uses("engine/stray.py", code).writes == writes
 
 
 def test_every_folder_is_a_package() -> None:

@@ -27,8 +27,16 @@ def parsed(text: str) -> ast.Module:
 
 @cache
 def nodes_of(text: str) -> tuple[ast.AST, ...]:
-    """All nodes of a source, in the order of `ast.walk`."""
-    return tuple(ast.walk(parsed(text)))
+    """All nodes of a source, in the order of `ast.walk`, which takes twice as long."""
+    found: list[ast.AST] = [parsed(text)]
+    for node in found:  # which grows meanwhile
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, ast.AST):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [child for child in value if isinstance(child, ast.AST)]
+    return tuple(found)
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from tests.redis_server import redis_server
 from tests.scenarios import worker_tools
-from tests.scenarios.cli_kit import PATIENCE, Place
+from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.worker_tools import TOOLS
 
@@ -300,17 +299,17 @@ class TestServers:
             assert "127.0.0.1" in done.stdout + done.stderr
 
     @pytest.mark.parametrize(("package", "extra"), [("redis", "redis"), ("psycopg", "postgres")])
-    def test_missing_client_is_named_with_what_brings_it(self, tmp_path: Path, package: str, extra: str) -> None:
+    def test_missing_client_is_named_with_what_brings_it(
+        self, tmp_path: Path, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         scheme = "redis" if package == "redis" else "postgresql"
         place = Place(tmp_path, f"{scheme}://127.0.0.1:1/0", TOOLS)
-        code = (
-            f"import sys; sys.modules[{package!r}] = None; from clicket.cli import main; sys.exit(main(sys.argv[1:]))"
-        )
+        store = f"clicket.stores.{extra}"
+        for name in [name for name in sys.modules if f"{name}.".startswith((f"{package}.", f"{store}."))]:
+            monkeypatch.delitem(sys.modules, name)  # as in a process that has not imported them yet
+        monkeypatch.setitem(sys.modules, package, None)
         for command, exit_code in (["doctor"], 1), (["ps"], 2):
-            done = subprocess.run(
-                [sys.executable, "-c", code, *command], cwd=tmp_path, env=place.environment, capture_output=True,
-                text=True, check=False, timeout=PATIENCE,
-            )  # fmt: skip
+            done = place.inside(*command)
             assert done.returncode == exit_code, done.stdout + done.stderr
             assert f"pip install 'clicket[{extra}]'" in " ".join((done.stdout + done.stderr).split())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.kit.forks import forked
 from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.otel_kit import Collector, facts
@@ -52,7 +54,7 @@ async def main():
 asyncio.run(main())
 """
 QUIET = """
-import asyncio, sys
+import asyncio, json, os, sys
 from clicket import Runtime, tool
 
 @tool
@@ -66,8 +68,12 @@ async def main():
         assert (await rt.get((await rt.history()).items[0].id)).events[0].data.keys().isdisjoint({"traceparent"})
         assert not rt.observers.listeners and not rt.observers.around
 
-asyncio.run(main())
-print([name for name in sys.modules if name.startswith(("opentelemetry", "prometheus_client"))])
+for environment in json.loads(sys.argv[1]):
+    os.environ |= environment
+    asyncio.run(main())
+    print([name for name in sys.modules if name.startswith(("opentelemetry", "prometheus_client"))])
+    for name in environment:
+        del os.environ[name]
 """
 
 
@@ -115,12 +121,24 @@ def receiver() -> Iterator[tuple[Receiver, str]]:
         server.server_close()
 
 
-def run(program: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*program: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "CLICKET_"))}
     return subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env={**kept, "PYTHONPATH": str(ROOT / "src"), **environment},
+        [sys.executable, *program], cwd=folder, env={**kept, "PYTHONPATH": str(ROOT / "src"), **environment},
         capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
+
+
+def export(program: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """In a process that has the SDK imported but not set up."""
+    otlp = "opentelemetry.exporter.otlp.proto.http"
+    modules = (
+        "clicket.telemetry.export",
+        "clicket.telemetry.otel",
+        f"{otlp}.metric_exporter",
+        f"{otlp}.trace_exporter",
+    )
+    return run(*forked(*modules), "-c", program, folder=folder, **environment)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +147,7 @@ def run(program: str, folder: Path, **environment: str) -> subprocess.CompletedP
 )
 def test_spans_and_metrics_reach_a_collector(tmp_path: Path, extra: dict[str, str], service: str) -> None:
     with receiver() as (taken, url):
-        done = run(PROGRAM, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=url, **extra)
+        done = export(PROGRAM, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=url, **extra)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     spans = {span.name: span for span in taken.spans}
     assert set(spans) == {"execute_tool add", "execute_tool breaks", "inside"}
@@ -150,23 +168,21 @@ def test_spans_and_metrics_reach_a_collector(tmp_path: Path, extra: dict[str, st
 
 
 def test_a_collector_that_is_not_there_harms_no_call(tmp_path: Path) -> None:
-    done = run(PROGRAM, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", OTEL_EXPORTER_OTLP_TIMEOUT="1")
+    done = export(PROGRAM, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", OTEL_EXPORTER_OTLP_TIMEOUT="1")
     assert done.returncode == 0
     assert 'Traceback (most recent call last):\n  File "<string>"' not in done.stderr
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [
+def test_off_means_not_even_imported(tmp_path: Path) -> None:
+    """One process, in which no step imports it: the first list that is not empty shows which environment does."""
+    environments: list[dict[str, str]] = [
         {},
         {"CLICKET_TELEMETRY": "off", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
         {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
         {"OTEL_SDK_DISABLED": "true", "CLICKET_TELEMETRY": "otel"},
-    ],
-)
-def test_off_means_not_even_imported(tmp_path: Path, environment: dict[str, str]) -> None:
-    done = run(QUIET, tmp_path, **environment)
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+    ]
+    done = run("-c", QUIET, json.dumps(environments), folder=tmp_path)
+    assert (done.stdout, done.stderr) == ("[]\n" * len(environments), "")
 
 
 @pytest.mark.parametrize("mode", ["otel", "auto"])
@@ -182,10 +198,10 @@ def test_without_the_packages(mode: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_an_exporter_that_is_not_known_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
-    done = run(PROGRAM, tmp_path, OTEL_TRACES_EXPORTER="zipkin")
+    done = export(PROGRAM, tmp_path, OTEL_TRACES_EXPORTER="zipkin")
     assert done.returncode == 1
     assert "OTEL_TRACES_EXPORTER='zipkin'" in done.stderr
-    console = run(PROGRAM, tmp_path, OTEL_TRACES_EXPORTER="console", OTEL_METRICS_EXPORTER="none")
+    console = export(PROGRAM, tmp_path, OTEL_TRACES_EXPORTER="console", OTEL_METRICS_EXPORTER="none")
     assert console.returncode == 0
     assert '"name": "execute_tool add"' in console.stdout
 

@@ -13,7 +13,7 @@ from tests.kit.tools import add, echo
 from tests.scenarios.agent_kit import Gate, Says, Streams, asks
 from tests.scenarios.kit import make
 from tests.scenarios.otel_kit import Collector, facts
-from tests.scenarios.test_telemetry_export import receiver, run
+from tests.scenarios.test_telemetry_export import export, receiver
 
 from clicket import RetryableError, tool
 from clicket.agents import PlanExecuteAgent, ReActAgent
@@ -284,7 +284,7 @@ asyncio.run(main())
 
 def test_spans_and_metrics_of_models_reach_a_collector(tmp_path: Path) -> None:
     with receiver() as (taken, url):
-        done = run(PROGRAM, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=url)
+        done = export(PROGRAM, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
     names = sorted(span.name for span in taken.spans)
     assert names == ["chat gpt-x"] * 4 + ["execute_tool add", "invoke_agent planner", "plan planner", "plan planner"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from tests.kit.examples import examples
+from tests.kit.examples import in_long_runs
 from tests.kit.waiting import PATIENCE
 from tests.models_kit.aimock import Aimock, serving
 from tests.models_kit.transcripts import taken_by_both
@@ -167,20 +167,20 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.first
-@settings(max_examples=examples(25))
+@settings(max_examples=in_long_runs(500, else_=15))
 @given(script=SCRIPTS)
 def test_whatever_a_model_answers_in_memory(script: list[Any]) -> None:
     asyncio.run(play("memory://", scripts_of(script)))
 
 
 @pytest.mark.first
-@settings(max_examples=examples(25))
+@settings(max_examples=in_long_runs(500, else_=15))
 @given(script=SCRIPTS)
 def test_whatever_planner_and_executors_answer(script: list[Any]) -> None:
     asyncio.run(play("memory://", scripts_of(script), PlanExecuteAgent))
 
 
-@settings(max_examples=examples(12))
+@settings(max_examples=in_long_runs(240, else_=8))
 @given(script=SCRIPTS)
 def test_whatever_a_model_answers_on_disk(script: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +193,7 @@ def vendors() -> Iterator[Aimock]:
         yield made
 
 
-@settings(max_examples=max(settings().max_examples // 5, 5))
+@settings(max_examples=in_long_runs(200, else_=6))
 @given(script=SCRIPTS)
 def test_the_transcript_is_taken_by_a_server_of_both_protocols(vendors: Aimock, script: list[Any]) -> None:
     async def main() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.kit.examples import in_long_runs
 
 from clicket import Settings, State, ToolCall, ToolContext, tool
 from clicket.call import Call, Origin
@@ -244,4 +245,4 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestCache = CacheMachine.TestCase
-TestCache.settings = settings(max_examples=settings().max_examples * 3 // 2, stateful_step_count=40)
+TestCache.settings = settings(max_examples=in_long_runs(1500, else_=40), stateful_step_count=40)

@@ -224,13 +224,13 @@ class SqliteMachine(JournalMachine):
     kind = "sqlite"
 
 
-# Some 150 in the short form, which repeats the same ones, with those of test_telemetry_property.py, which check these
+# Some 75 in the short form, which repeats the same ones, with those of test_telemetry_property.py, which check these
 # invariants and one more; some thousands in the long form, which takes long.
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 TestMemory = JournalMachine.TestCase
-TestMemory.settings = settings(max_examples=settings().max_examples * (4 if LONG else 1))
+TestMemory.settings = settings(max_examples=settings().max_examples * 4 if LONG else settings().max_examples // 2)
 TestSqlite = SqliteMachine.TestCase
-TestSqlite.settings = settings(max_examples=settings().max_examples * 2 if LONG else settings().max_examples // 2)
+TestSqlite.settings = settings(max_examples=settings().max_examples * 2 if LONG else settings().max_examples // 4)
 TestMemory.pytestmark = TestSqlite.pytestmark = [pytest.mark.timeout(3600)]  # type: ignore[attr-defined]
 
 

@@ -44,7 +44,7 @@ class SqliteFiguresMachine(FiguresMachine):
 
 
 TestMemory = FiguresMachine.TestCase
-TestMemory.settings = settings(max_examples=settings().max_examples * (2 if LONG else 1))
+TestMemory.settings = settings(max_examples=settings().max_examples * 2 if LONG else settings().max_examples // 2)
 TestSqlite = SqliteFiguresMachine.TestCase
-TestSqlite.settings = settings(max_examples=settings().max_examples if LONG else settings().max_examples // 2)
+TestSqlite.settings = settings(max_examples=settings().max_examples if LONG else settings().max_examples // 4)
 TestMemory.pytestmark = TestSqlite.pytestmark = [pytest.mark.timeout(3600)]  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kit.examples import examples
+from tests.kit.examples import examples, in_long_runs
 
 from clicket.interpreter.run.task_parser import MarkdownTooComplex, further_ends, is_quick, join, parse
 
@@ -115,7 +115,7 @@ def test_markdown_out_of_proportion_is_refused_soon(line: str) -> None:
 
 
 def test_lines_that_many_quotes_go_on_with_are_refused_soon() -> None:
-    task = ">" * 19 + " a\n" + "b\n" * 500_000 + "```python\nx\n```\n"
+    task = ">" * 19 + " a\n" + "b\n" * in_long_runs(500_000, else_=50_000) + "```python\nx\n```\n"
     with pytest.raises(MarkdownTooComplex, match="200,000"):
         parse(task)
 

@@ -131,7 +131,9 @@ async def test_a_python_without_pip_gets_instructions(tmp_path: Path) -> None:
         await prepare(install=["first"], wheels=tmp_path / "wheels", python=str(tmp_path / "bare" / "bin" / "python"))
 
 
-async def test_wheels_are_installed_once_with_what_they_need_beside_what_is_there(tmp_path: Path) -> None:
+async def test_wheels_are_installed_once_with_what_they_need_beside_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheels, cache = tmp_path / "wheels", tmp_path / "cache"
     wheel(wheels, "first", requires=("second>=2", "msgspec", "absent; extra == 'more'"), code="import second, msgspec")
     wheel(wheels, "second", "1.5")
@@ -149,8 +151,15 @@ async def test_wheels_are_installed_once_with_what_they_need_beside_what_is_ther
     assert folder.stat().st_mtime_ns == made_at
     assert list(cache.iterdir()) == [folder]
 
+    # The host's own settings of pip and Python do not matter.
     wheel(wheels, "second", "2.6")
-    renewed = await prepare(install=["first==1.*"], wheels=wheels, cache=cache)
+    monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("PIP_REQUIRE_HASHES", "1")
+    monkeypatch.setenv("PYTHONPATH", os.devnull)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    renewed = await prepare(install=["first==1.*"], wheels=wheels)
+    assert renewed.readable[0].parent == tmp_path / "home" / "clicket" / "packages"
+    assert not (tmp_path / "elsewhere").exists()
     assert imported(renewed, tmp_path, "import second; print(second.version)") == "2.6"
 
 
@@ -177,20 +186,6 @@ async def test_source_is_never_built_nor_fetched(tmp_path: Path) -> None:
     with pytest.raises(PackagesFailed, match="by URL"):
         await prepare(install=["bait"], wheels=wheels, cache=cache)
     assert not trace.exists()
-
-
-async def test_the_hosts_settings_of_pip_and_python_do_not_matter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wheels = tmp_path / "wheels"
-    wheel(wheels, "first")
-    monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
-    monkeypatch.setenv("PIP_REQUIRE_HASHES", "1")
-    monkeypatch.setenv("PYTHONPATH", os.devnull)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    prepared = await prepare(install=["first"], wheels=wheels)
-    assert prepared.readable[0].parent == tmp_path / "cache" / "clicket" / "packages"
-    assert not (tmp_path / "elsewhere").exists()
 
 
 async def test_a_broken_wheel_is_named(tmp_path: Path) -> None:

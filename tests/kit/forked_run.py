@@ -11,6 +11,8 @@ of what the busiest one has left. A process that dies fails the test that it ran
 from __future__ import annotations
 
 import atexit
+import gc
+import importlib
 import json
 import os
 import signal
@@ -38,6 +40,11 @@ __all__ = ["add_option", "install"]
 _AHEAD = 2  # tests that a process has: the one that it runs, and the next one, whose fixtures stay
 _MAX_DEATHS = 20
 _LEAVE = 120.0  # seconds that a process gets to end after its last test
+_LATE = {
+    "tests.adapters.kit": ("anthropic.types", "openai.types.chat"),
+    "tests.models_kit.vendor_rules": ("anthropic.types", "openai.types.chat"),
+}
+"""Packages that tests import when they run, by the module of the tests: they take seconds, which each process would take again."""
 
 
 def add_option(parser: pytest.Parser) -> None:
@@ -86,6 +93,7 @@ class _Leader:
             _Member(number, deque(range(count * number // parts, count * (number + 1) // parts)))
             for number in range(parts)
         ]
+        _import_late()
         try:
             for member in self._members:
                 self._fork(session, member)
@@ -209,6 +217,15 @@ class _Leader:
                     os.kill(member.pid, signal.SIGKILL)
                 time.sleep(0.01)
             member.pid = 0
+
+
+def _import_late() -> None:
+    for module, packages in _LATE.items():
+        if module in sys.modules:
+            for package in packages:
+                with suppress(ImportError):  # the tests that need it report that
+                    importlib.import_module(package)
+    gc.freeze()  # as after the collection of tests
 
 
 def _warn_again(

@@ -65,6 +65,8 @@ async def find_calls(
 ) -> Page:
     """A page of calls. Each of several states is a question of its own; together the answers are the page, as each has enough for it."""
     states: list[Any] = [state] if state is None or isinstance(state, str) else list(dict.fromkeys(state))
+    if not states:
+        raise UsageError("state is an empty list, which no call matches. Name one state or several, or leave it out.")
     queries = [history_query(caller, limit, cursor, state=each, **which) for each in states]
     ends = [await scan_end_in(store, query, MAX_SCANNED) for query in queries]
     end = nearest((each for each in ends if each is not None), ascending=queries[0].ascending)

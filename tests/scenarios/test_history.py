@@ -95,6 +95,8 @@ async def test_wrong_options_are_clear_errors(store: str) -> None:
             await rt.history(order="up")  # type: ignore[arg-type]
         with pytest.raises(UsageError, match=r"no option 'codes'\. Did you mean 'code'"):
             await rt.history(codes="x")  # type: ignore[call-arg]
+        with pytest.raises(UsageError, match="state is an empty list"):
+            await rt.history(state=[])
 
 
 async def test_the_servers_query_is_checked() -> None:

@@ -37,6 +37,9 @@ class Listed:
 
 
 TOOLS = [Listed(about) for about in catalog()]
+# Eight times as many as an agent is offered; tests/unit/tool_search searches the whole catalog.
+SERVICES = ("github", "gmail", "google", "openweather", "quickbooks", "salesforce", "slack", "stripe")
+SOME = [each for each in TOOLS if each.name.startswith(SERVICES)]
 
 
 def offered(request: ChatRequest) -> list[str]:
@@ -57,7 +60,7 @@ async def test_a_few_are_offered_others_are_found_and_then_called() -> None:
     model = ScriptedModel(
         [find("refund a card payment in Stripe"), [("stripe_refund_charge", {"charge": "ch_1"})], "done"]
     )
-    async with make(TOOLS) as rt:
+    async with make(SOME) as rt:
         agent = ReActAgent(rt, model, tool_search=True)
         result = await agent.run("Give Ms. Park her money back, we use Stripe", thread="t")
         calls = {record.tool: record.state for record in (await rt.history(thread="t")).items}
@@ -77,15 +80,15 @@ async def test_a_few_are_offered_others_are_found_and_then_called() -> None:
 
 async def test_all_are_offered_if_they_fit() -> None:
     model = ScriptedModel(["yes", "yes"])
-    async with make(TOOLS[:20]) as rt:
+    async with make(SOME[:20]) as rt:
         await ReActAgent(rt, model, tool_search=True).run("hello")
         await ReActAgent(rt, model, name="plain").run("hello")
-    assert offered(model.requests[0]) == offered(model.requests[1]) == [each.name for each in TOOLS[:20]]
+    assert offered(model.requests[0]) == offered(model.requests[1]) == [each.name for each in SOME[:20]]
 
 
 async def test_without_tool_search_nothing_changes() -> None:
     model = ScriptedModel(["yes"])
-    async with make(TOOLS[:50]) as rt:
+    async with make(SOME[:50]) as rt:
         await ReActAgent(rt, model).run("hello")
     assert len(model.requests[0].tools) == 50
 
@@ -99,11 +102,11 @@ async def test_what_was_found_stays_for_the_thread_and_the_least_recently_used_g
             "four",
         ]
     )  # fmt: skip
-    async with make(TOOLS, sqlite) as rt:
+    async with make(SOME, sqlite) as rt:
         agent = ReActAgent(rt, model, max_offered=4)
         await agent.run("zzz one", thread="t")
         await agent.run("zzz two", thread="t")
-    async with make(TOOLS, sqlite) as rt:  # another process
+    async with make(SOME, sqlite) as rt:  # another process
         agent = ReActAgent(rt, model, max_offered=4)
         await agent.run("zzz three", thread="t")
         await agent.run("zzz four", thread="t")
@@ -117,7 +120,7 @@ async def test_what_was_found_stays_for_the_thread_and_the_least_recently_used_g
 
 async def test_threads_and_agents_keep_their_own() -> None:
     model, other = ScriptedModel([find("weather forecast"), "a", "b"]), ScriptedModel(["c"])
-    async with make(TOOLS) as rt:
+    async with make(SOME) as rt:
         agent = ReActAgent(rt, model, max_offered=3)
         await agent.run("zzz", thread="t1")
         await agent.run("zzz", thread="t2")
@@ -138,7 +141,7 @@ async def test_what_the_hub_hides_is_not_found_and_not_offered() -> None:
         return find("weather forecast", 20)
 
     model = ScriptedModel([find("weather forecast", 20), hide, "done"])
-    async with make(TOOLS) as rt:
+    async with make(SOME) as rt:
         await ReActAgent(rt, model, max_offered=5).run("will it rain?", thread="t")
     assert name in found(model.requests[1])
     assert name in offered(model.requests[1])
@@ -158,7 +161,7 @@ async def test_a_tool_that_waits_for_another_is_not_found() -> None:
         return "scrolls"
 
     model = ScriptedModel([find("read archive scrolls"), [("log_in", {})], find("read archive scrolls"), "done"])
-    async with make([*TOOLS[:30], log_in, read_archive]) as rt:
+    async with make([*SOME[:30], log_in, read_archive]) as rt:
         await ReActAgent(rt, model, max_offered=5).run("zzz", thread="t")
     assert "read_archive" not in found(model.requests[1])
     assert found(model.requests[3])[0] == "read_archive"
@@ -167,7 +170,7 @@ async def test_a_tool_that_waits_for_another_is_not_found() -> None:
 async def test_what_the_policy_denies_to_a_caller_is_not_found() -> None:
     policy = Policy(rules=[Rule(verdict="deny", tools=["stripe*"], callers=["guest"])])
     model = ScriptedModel([find("refund stripe charge", 20), "done"] * 2)
-    async with make(TOOLS, policy=policy) as rt:
+    async with make(SOME, policy=policy) as rt:
         agent = ReActAgent(rt, model, max_offered=20)
         await agent.acting_for(rt.acting_for("guest", ["call"])).run("zzz", thread="t")
         await agent.acting_for(rt.acting_for("boss", ["call", "admin"])).run("zzz", thread="t")
@@ -178,11 +181,11 @@ async def test_what_the_policy_denies_to_a_caller_is_not_found() -> None:
 
 
 async def test_an_agent_finds_only_its_own_tools() -> None:
-    mine = [each.name for each in TOOLS if each.name.startswith(("slack", "gmail"))]
+    mine = [each.name for each in SOME if each.name.startswith(("slack", "gmail"))]
     model = ScriptedModel(
         [find("refund a stripe charge", 20), find("send a message", 20), [("stripe_refund_charge", {})], "x"]
     )
-    async with make(TOOLS) as rt:
+    async with make(SOME) as rt:
         ReActAgent(rt, ScriptedModel([]), name="all", tool_search=True)
         agent = ReActAgent(rt, model, name="mine", tools=mine, max_offered=5)
         await agent.run("zzz", thread="t")
@@ -195,7 +198,7 @@ async def test_an_agent_finds_only_its_own_tools() -> None:
 
 
 async def test_a_caller_without_an_agent_may_search_too() -> None:
-    async with make(TOOLS) as rt:
+    async with make(SOME) as rt:
         result = await rt.call(FIND, {"query": "refund stripe", "limit": 2}, thread="t")
         assert result.output["found"][0] == "stripe_refund_charge"
         assert {"name", "description", "parameters"} == set(result.output["tools"][0])
@@ -214,7 +217,7 @@ async def test_a_caller_without_an_agent_may_search_too() -> None:
 
 
 async def test_tools_that_join_later_are_found_and_those_that_left_are_not() -> None:
-    async with make(TOOLS[:30]) as rt:
+    async with make(SOME[:30]) as rt:
         assert (await rt.call(FIND, {"query": "brew coffee"})).output["found"] == []
 
         @tool
@@ -239,7 +242,7 @@ async def test_a_description_cannot_forge_a_result() -> None:
         {"type": "object", "properties": {'a"],"b': {"type": "string"}}},
     )
     model = ScriptedModel([find("paint a wall"), "done"])
-    tools = [*TOOLS[:30], Listed(evil), Listed(ListedTool("delete_everything", "Gone.", {"type": "object"}))]
+    tools = [*SOME[:30], Listed(evil), Listed(ListedTool("delete_everything", "Gone.", {"type": "object"}))]
     async with make(tools) as rt:
         await ReActAgent(rt, model, max_offered=3).run("zzz", thread="t")
     text = model.requests[1].messages[-1].content
@@ -252,7 +255,7 @@ async def test_a_description_cannot_forge_a_result() -> None:
 
 async def test_a_result_that_is_cut_still_offers_what_it_names() -> None:
     model = ScriptedModel([find("weather forecast", 5), "done"])
-    async with make(TOOLS) as rt:
+    async with make(SOME) as rt:
         await ReActAgent(rt, model, max_offered=5, max_observation=200).run("zzz", thread="t")
     assert len(offered(model.requests[1])) >= 2
 
@@ -266,7 +269,7 @@ async def test_executors_of_a_plan_search_as_well() -> None:
 
     executor = Says(_executor)
     model = ScriptedModel([plan("Refund the customer in Stripe"), "all done"])
-    async with make(TOOLS) as rt:
+    async with make(SOME) as rt:
         agent = PlanExecuteAgent(rt, model, executor=executor, max_offered=5)
         result = await agent.run("go", thread="t")
         tools = {record.tool for record in (await rt.history(thread="t")).items}
@@ -309,7 +312,7 @@ async def test_declared_in_the_settings(tmp_path: Any) -> None:
     script = tmp_path / "answers.json"
     script.write_text(json.dumps(["yes"]))
     agents = {"helper": {"model": f"script:{script}", "tool_search": True, "max_offered": 3}}
-    async with make(TOOLS, agents=agents) as rt:
+    async with make(SOME, agents=agents) as rt:
         assert (await agents_of(rt)["helper"].run("hello")).text == "yes"
     with pytest.raises(UsageError, match="tool_search must be true or false"):
         agents_of(make(agents={"helper": {"model": f"script:{script}", "tool_search": 20}}))

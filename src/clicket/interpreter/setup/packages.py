@@ -147,17 +147,16 @@ def _install(requirements: list[str], wheels: Path, python: str, place: Path) ->
     """Ask pip which wheels are missing, unpack those into a temporary folder, and rename it."""
     _refuse_direct(wheels)
     offline = ("--no-index", "--find-links", str(wheels), "--only-binary=:all:")
-    planned = pip(python, "install", "--dry-run", "--quiet", "--report", "-", *offline, "--", *requirements)
-    if planned.code != 0:
-        raise PackagesFailed(_failure(requirements, wheels, planned.stderr))
-    files = _wheels_of(planned.stdout, wheels)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         unpacked = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=place.parent))
     except OSError as error:
         raise PackagesFailed(_unwritable(place.parent, error)) from None
     try:
-        if files:
+        planned = pip(python, "install", "--dry-run", "--quiet", "--report", "-", *offline, "--", *requirements)
+        if planned.code != 0:
+            raise PackagesFailed(_failure(requirements, wheels, planned.stderr))
+        if files := _wheels_of(planned.stdout, wheels):
             done = pip(python, "install", *offline, "--no-deps", "--quiet", "--target", str(unpacked), "--", *files)
             if done.code != 0:
                 raise PackagesFailed(_failure(requirements, wheels, done.stderr))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.kit.forks import SERVER, forked
 from tests.kit.waiting import PATIENCE
 from tests.scenarios import cli_kit
 from tests.scenarios.cli_kit import Command, Place
@@ -197,8 +199,13 @@ def test_keys_of_the_environment(place: Place) -> None:
 
 
 def test_more_idle_connections_than_descriptors(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = ("sh", "-c", 'ulimit -n 512 && exec "$@"', "sh", *cli_kit.PROGRAM)
-    monkeypatch.setattr(cli_kit, "PROGRAM", few)
+    few = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))"
+    start = f"{few}; from clicket.cli import main; sys.exit(main(sys.argv[1:]))"
+    monkeypatch.setattr(
+        cli_kit,
+        "PROGRAM",
+        (sys.executable, *forked("clicket.cli.app", "clicket.cli.commands.serve", *SERVER), "-c", start),
+    )
     server, ready = serve(place)
     with ExitStack() as stack:
         for _ in range(600):

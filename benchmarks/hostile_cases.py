@@ -103,6 +103,9 @@ _SCHEMAS: dict[str, Schema] = {
     "a chain of 1,000 $ref": _levels(1_000, lambda ref: ref),
     "a pattern that repeats repeats": {"properties": {"a": {"pattern": "((a{99}){99}){99}"}}},
     "40 patterns of many states": {"properties": {f"p{n}": {"pattern": rf"^[^x{n}]{{60}}\w{{9}}$"} for n in range(40)}},
+    "200 patterns of many states": {
+        "properties": {f"p{n}": {"pattern": rf"^[^x{n}]{{60}}\w{{9}}$"} for n in range(200)}
+    },
     "2,000 fields with a choice of types": {
         "properties": {f"p{n}": {"anyOf": [{"type": "string"}, {"type": "null"}]} for n in range(2_000)}
     },

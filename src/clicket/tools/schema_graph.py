@@ -17,6 +17,11 @@ __all__ = ["MAX_PATHS", "Node", "SchemaGraph", "Unusable", "may_backtrack"]
 MAX_PATHS = 4_000
 """The most subschemas that one value may be checked against, each as often as it is reached. Ordinary tools have fewer than 100."""
 MAX_NODES = 10_000
+MAX_PATTERNS = 25_000
+"""The most states of all patterns of a schema together: some 30 ms to build them."""
+_ATOMS = re.compile(r"(?P<open>\()|(?P<close>\))|(?P<times>\{[\d, ]*\})|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_WIDE = {".": 6, "[^": 6, r"\D": 6, r"\S": 6, r"\W": 6, r"\d": 20}
+"""Atoms that stand for many characters of Unicode: their states, measured."""
 MAX_CHAIN = 100
 """The most subschemas that lead to one another in place, one behind the other."""
 MAX_LEVELS = 32
@@ -57,6 +62,26 @@ _BACKTRACKING = re.compile(r"\(\?(?:[=!>(]|<[=!])|\\[1-9gkGKzZ]|[*+?}]\+")
 def may_backtrack(pattern: str) -> bool:
     """Does the pattern use what a linear engine lacks: a look ahead or behind, a reference back? In doubt it does."""
     return _BACKTRACKING.search(pattern) is not None
+
+
+def pattern_size(pattern: str) -> int:
+    """About how many states the automaton of a pattern has; each takes a microsecond to build. A repetition repeats its states."""
+    sizes, last = [0], 0
+    for atom in _ATOMS.finditer(pattern):
+        kind, text = atom.lastgroup, atom[0]
+        if kind == "open":
+            sizes.append(0)
+        elif kind == "close" and len(sizes) > 1:
+            last = sizes.pop()
+            sizes[-1] += last
+        elif kind == "times":
+            sizes[-1] += last * (max(map(int, re.findall(r"\d+", text)), default=1) - 1)
+        else:
+            last = _WIDE.get(text[:2], _WIDE.get(text[:1], 1))
+            sizes[-1] += last
+        if sizes[-1] > MAX_PATTERNS:
+            return MAX_PATTERNS + 1
+    return sum(sizes)
 
 
 class Unusable(ValueError):
@@ -149,6 +174,8 @@ class SchemaGraph:
         self._named: dict[str, Any] = {base: schema, "": schema}
         self._dynamic: dict[str, int] = {}
         self._nodes: dict[int, Node] = {}
+        self._patterns = 0
+        """States of the patterns so far."""
         self._targets: dict[tuple[str, str, str], Node] = {}
         self.backtracks = False
         try:
@@ -216,9 +243,18 @@ class SchemaGraph:
                 elif kind is not None:
                     self._hold(node, word, kind, value, base, waiting)
             if "pattern" in own and isinstance(own["pattern"], str):
+                self._add_patterns((own["pattern"],))
                 node.backtracks = node.backtracks or may_backtrack(own["pattern"])
             self.backtracks = self.backtracks or node.backtracks
         return root
+
+    def _add_patterns(self, patterns: Iterable[str]) -> None:
+        self._patterns += sum(map(pattern_size, patterns))
+        if self._patterns > MAX_PATTERNS:
+            raise Unusable(
+                f"its patterns together have more than {MAX_PATTERNS:,} states. Use fewer or shorter patterns, or `maxLength` in place of "
+                "repetitions such as {1,200}"
+            )
 
     def _hold(self, node: Node, word: str, kind: str, value: Any, base: str, waiting: list[tuple[Node, str]]) -> None:
         """Give the node the subschemas of one keyword."""
@@ -240,6 +276,7 @@ class SchemaGraph:
             }
             node.maps, held = {**node.maps, word: mapped}, mapped.values()
             if word == "patternProperties":
+                self._add_patterns(mapped)
                 node.backtracks = node.backtracks or any(map(may_backtrack, mapped))
         if word in _IN_PLACE:
             node.in_place = [*node.in_place, *held]

@@ -12,7 +12,7 @@ from clicket.errors import UsageError
 from clicket.tools.check import CompiledSchema, compile_schema
 from clicket.tools.judge import Judge, TooMuchWork
 from clicket.tools.problems import problems_of
-from clicket.tools.schema_graph import Node, SchemaGraph, Unusable
+from clicket.tools.schema_graph import Node, SchemaGraph, Unusable, pattern_size
 
 _NAMES = ("a", "b", "op")
 _SCALARS: tuple[Any, ...] = (None, True, 0, 1.5, "a", "and", "x" * 5)
@@ -302,3 +302,27 @@ def test_many_texts_for_a_pattern_that_looks_ahead_are_checked() -> None:
 def test_a_pattern_of_too_many_states_is_refused() -> None:
     with pytest.raises(UsageError, match="cannot be used"):
         compile_schema({"properties": {"a": {"pattern": "(a{1000}){100}"}}}, "a tool")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "states"),
+    [
+        ("^a$", 3),
+        ("^[a-z0-9]{1,64}$", 66),
+        ("[^a]{0,200}", 1_200),
+        ("((ab{10}){10}){10}", 1_100),
+        (r"\d{4}-\d{2}", 121),
+        ("(a", 1),
+    ],
+)
+def test_repetitions_repeat_the_states_of_a_pattern(pattern: str, states: int) -> None:
+    assert pattern_size(pattern) == states
+
+
+def test_a_schema_with_many_large_patterns_is_refused_before_they_are_built() -> None:
+    fields = {f"p{n}": {"pattern": rf"^[^x{n}]{{60}}\w{{9}}$"} for n in range(200)}
+    with pytest.raises(Unusable, match="patterns together have more than 25,000 states"):
+        SchemaGraph({"properties": fields})
+    with pytest.raises(Unusable, match="patterns together"):
+        SchemaGraph({"patternProperties": {each["pattern"]: {} for each in fields.values()}})
+    SchemaGraph({"properties": dict(list(fields.items())[:40])})

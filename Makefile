@@ -2,7 +2,7 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-model test-engines check crash cluster fix bench bench-search bench-answers simulate docs console pictures lock clean suite lint bytecode types demo-env run-env dev-env
+.PHONY: help demo test test-all test-model test-engines check crash cluster fix bench bench-search bench-answers sim mutants fleet-model docs console pictures lock clean suite lint bytecode types demo-env run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
@@ -60,7 +60,13 @@ fix: dev-env  ## format the code and repair what ruff can repair
 bench: run-env  ## measure clicket and its peers side by side, rewrite benchmarks/RESULTS.md
 	@$(PY) benchmarks/run.py $(ARGS)
 
-simulate: run-env  ## a simulation of large fleets: where the next bottleneck is
+sim: dev-env  ## ten minutes of seeds of the simulated cluster; SEEDS=first:end for others
+	@$(PY) -m tests.simulation.run $(if $(SEEDS),--seeds $(SEEDS),--minutes 10) $(ARGS)
+
+mutants: dev-env  ## plant each mistake of the table, and look how many seeds find it
+	@$(PY) -m tests.simulation.hunt $(ARGS)
+
+fleet-model: run-env  ## a model of large fleets: where the next bottleneck is
 	@$(PY) -m benchmarks.simulation $(ARGS)
 
 DATA ?=

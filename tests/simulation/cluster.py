@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import Conversations
@@ -107,13 +108,14 @@ class Cluster:
     async def run(self) -> None:
         world, chance = self.world, self.world.chance
         self.members = [Member(self, place) for place in range(self._size)]
-        plan: list[tuple[float, Callable[[], None]]] = []
-        for number in range(self._calls):
-            plan.append((chance.uniform(0, 10), lambda number=number: self.clients.make_call(number)))
+        plan: list[tuple[float, Callable[[], None]]] = [
+            (chance.uniform(0, 10), partial(self.clients.make_call, number)) for number in range(self._calls)
+        ]
         plan += [(chance.uniform(0.5, _STORM), self.clients.ask_a_person) for _ in range(self._calls)]
         if self.has_agents:
-            for number in range(self._calls // 3):
-                plan.append((chance.uniform(0, 10), lambda number=number: self.conversations.send(number)))
+            plan += [
+                (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 3)
+            ]
         if self.has_schedule:
             plan.append((chance.uniform(0, 10), self.clients.make_schedule))
         if self._faults:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
 from tests.crash.judge import ended, judge, sound
 from tests.simulation.clients import EDITED
@@ -55,7 +56,7 @@ def one_body_at_a_time(cluster: Cluster, records: list[Record]) -> Wrong:
     for body in cluster.scene.bodies:
         by_call[body.id, body.node].append(body)
     for (id, node), bodies in by_call.items():
-        for before, after in zip(bodies, bodies[1:], strict=False):
+        for before, after in pairwise(bodies):
             if before.ended is None or before.ended > after.began + _SLACK:
                 yield f"{id} in {node}: attempt {after.attempt} began while {before.attempt} ran"
 
@@ -116,7 +117,10 @@ def equal_calls_run_once(cluster: Cluster, records: list[Record]) -> Wrong:
     runs = Counter(
         (record.caller, json.dumps(record.arguments, sort_keys=True))
         for record in records
-        if record.tool == "look_up" and isinstance(record.arguments, dict) and record.state.value == "completed" and not record.cached
+        if record.tool == "look_up"
+        and isinstance(record.arguments, dict)
+        and record.state.value == "completed"
+        and not record.cached
     )
     cancelled = any(record.tool == "look_up" and record.state.value != "completed" for record in records)
     for (caller, key), count in runs.items():
@@ -140,7 +144,11 @@ def questions_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
         if asked is None or not isinstance(timeout := asked.data.get("timeout"), int | float):
             continue
         after = next((event.at for event in record.events if event.seq > asked.seq), None)
-        if after is not None and after - asked.at > timeout + 3 * LEASE + 5 and not any(node.skewed for node in cluster.world.nodes):
+        if (
+            after is not None
+            and after - asked.at > timeout + 3 * LEASE + 5
+            and not any(node.skewed for node in cluster.world.nodes)
+        ):
             yield f"{record.id} waited {after - asked.at:.1f} s for a person, and its limit is {timeout} s"
 
 
@@ -170,7 +178,7 @@ def no_more_at_once_than_allowed(cluster: Cluster, records: list[Record]) -> Wro
     if cluster.faults or cluster.is_slow or cluster.network.was_bad:
         return
     bodies = sorted((body for body in cluster.scene.bodies if body.tool == "narrow"), key=lambda body: body.began)
-    for before, after in zip(bodies, bodies[1:], strict=False):
+    for before, after in pairwise(bodies):
         if before.ended is None or before.ended > after.began + _SLACK:
             yield f"{after.id} began while {before.id} ran"
 

@@ -60,13 +60,14 @@ def outcome_of(seed: int) -> Outcome:
     )  # fmt: skip
 
 
-def run_seeds(seeds: Sequence[int], jobs: int = 2) -> Iterator[Outcome]:
-    """Each batch in a forked process."""
-    batches = [seeds[at : at + _BATCH] for at in range(0, len(seeds), _BATCH)]
+def run_seeds(seeds: Sequence[int], jobs: int = 2, *, until: float = float("inf")) -> Iterator[Outcome]:
+    """Each batch in a forked process; no batch begins after `until`, by `time.monotonic`."""
+    at = 0
     running: list[tuple[int, int]] = []
-    while batches or running:
-        while batches and len(running) < jobs:
-            running.append(_fork(batches.pop(0)))
+    while at < len(seeds) or running:
+        while at < len(seeds) and len(running) < jobs:
+            running.append(_fork(seeds[at : at + _BATCH]))
+            at += _BATCH if time.monotonic() < until else len(seeds)
         pid, pipe = running.pop(0)
         with os.fdopen(pipe, "rb") as file:
             for line in file:
@@ -101,23 +102,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:100", help="FIRST:END")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--minutes", type=float, help="as many seeds as fit, from a first one that no former run had")
+    parser.add_argument("--seed", type=int, help="show what happens in one seed")
     parser.add_argument("--until-bad", action="store_true", help="stop at the first bad seed, and print it as JSON")
     given = parser.parse_args()
     if given.seed is not None:
         show(given.seed)
         return
     first, _, last = given.seeds.partition(":")
-    seeds = range(int(first), int(last))
-    began, bad, steps, kinds = time.perf_counter(), 0, 0, Counter[str]()
-    for outcome in run_seeds(seeds, given.jobs):
+    seeds, ends = range(int(first), int(last)), float("inf")
+    if given.minutes is not None:
+        start = int(time.time()) * 1_000
+        seeds, ends = range(start, start + 10_000_000), time.monotonic() + given.minutes * 60
+    began, ran, bad, steps, kinds = time.perf_counter(), 0, 0, 0, Counter[str]()
+    for outcome in run_seeds(seeds, given.jobs, until=ends):
         steps += outcome.steps
+        ran += 1
         if given.until_bad and outcome.problems:
-            print(
-                json.dumps(
-                    {"seed": outcome.seed, "problems": outcome.problems[:3], "tried": outcome.seed - seeds[0] + 1}
-                )
-            )
+            found = {"seed": outcome.seed, "problems": outcome.problems[:3], "tried": outcome.seed - seeds[0] + 1}
+            print(json.dumps(found))
             sys.stdout.flush()
             os._exit(0)
         if outcome.problems:
@@ -131,7 +134,7 @@ def main() -> None:
     took = time.perf_counter() - began
     print(json.dumps(kinds))
     print(
-        f"{len(seeds)} seeds, {bad} bad, {took:.1f} s, {len(seeds) / took:.1f} seeds/s, {steps / len(seeds):.0f} steps a seed"
+        f"{ran} seeds from {seeds[0]}, {bad} bad, {took:.1f} s, {ran / took:.1f} seeds/s, {steps / ran:.0f} steps a seed"
     )
     sys.exit(bad > 0)
 

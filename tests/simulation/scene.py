@@ -34,7 +34,7 @@ class Scene:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.is_on_record: Callable[[str, int], bool] = lambda id, attempt: True
+        self.is_on_record: Callable[[str, int], bool] = lambda call, attempt: True
         """Does the store have the start of this attempt?"""
         self.recorded: Callable[[], Iterable[tuple[str, int]]] = tuple
         """The replies on record: the message of their turn, and their step."""
@@ -65,7 +65,9 @@ class Scene:
     def begin(self, ctx: ToolContext, before: float = 0.0) -> Body:
         body = Body(ctx, NODE.get(), self.world.now, before)
         if not self.is_on_record(ctx.call_id, ctx.attempt):
-            self.world.wrong("intent before effect", f"attempt {ctx.attempt} of {ctx.call_id} runs, and its start is not stored")
+            self.world.wrong(
+                "intent before effect", f"attempt {ctx.attempt} of {ctx.call_id} runs, and its start is not stored"
+            )
         self.bodies.append(body)
         return body
 
@@ -200,7 +202,17 @@ async def rated(before: float, after: float, ctx: ToolContext) -> dict[str, Any]
 
 POLICY = Policy(ask=["approved"], approval_timeout=12.0)
 TOOLS = [rated, pay, put, look_up, confirm, approved, stream, stubborn, broken, narrow, in_thread, checked, order]
-TIMEOUTS = {"pay": 3, "put": 2, "look_up": 4, "confirm": 4, "approved": 4, "broken": 4, "narrow": 5, "checked": 3, "rated": 4}
+TIMEOUTS = {
+    "pay": 3,
+    "put": 2,
+    "look_up": 4,
+    "confirm": 4,
+    "approved": 4,
+    "broken": 4,
+    "narrow": 5,
+    "checked": 3,
+    "rated": 4,
+}
 RULES = {
     "pay": Rule(max_retries=2),
     "put": Rule(repeatable=True, max_retries=2),

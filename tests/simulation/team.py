@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import Any
 
 import msgspec
@@ -109,6 +108,3 @@ class Team:
         self.planner = PlanExecuteAgent(
             runtime, Model("planner"), executor=Model("executor"), name="planner", tools=["put"]
         )
-
-
-assert Counter

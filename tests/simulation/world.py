@@ -7,7 +7,7 @@ import gc
 import logging
 import random
 from collections.abc import Callable, Coroutine
-from contextvars import Context, copy_context
+from contextvars import Context
 from typing import Any
 
 from tests.simulation.loop import NODE, Node, Order, SimulatedLoop
@@ -141,6 +141,7 @@ class World:
         finally:
             logging.getLogger("clicket").removeHandler(self.log)
             asyncio.set_event_loop(None)
+            self.loop.close()
             system.use(before)
             if collects:
                 gc.enable()
@@ -158,6 +159,3 @@ class _Log(logging.Handler):
         if record.exc_info and record.exc_info[1] is not None:
             text += f": {record.exc_info[1]!r}"
         self._world.wrong("no errors in the log", text)
-
-
-assert copy_context

@@ -10,13 +10,15 @@ __all__ = ["ended_before", "wait_all"]
 
 
 async def wait_all(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Wait for all tasks; the first error is raised when all have ended. Cancellation cancels them, and waits for their end."""
+    """Wait for all tasks; the first error, in their order, is raised when all have ended. Cancellation cancels them, and waits for their
+    end."""
     try:
-        done, _ = await asyncio.wait(tasks)
+        await asyncio.wait(tasks)
     except asyncio.CancelledError:
         await _cancel(tasks)
         raise
-    for task in done:
+    _take_errors(tasks)
+    for task in tasks:
         task.result()
 
 
@@ -26,7 +28,9 @@ async def ended_before(deadline: asyncio.Future[None], work: asyncio.Future[Any]
         await asyncio.wait((work, deadline), return_when=asyncio.FIRST_COMPLETED)
         return work.done()
     finally:
-        if not work.done():
+        if work.done():
+            _take_errors((work,))
+        else:
             await _cancel((work,))
 
 
@@ -41,5 +45,13 @@ async def _cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
             await asyncio.wait(tasks)
         except asyncio.CancelledError as cancelled:
             again = cancelled
+    _take_errors(tasks)
     if again is not None:
         raise again
+
+
+def _take_errors(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """One error is raised at most; asyncio would report each of the others as never retrieved."""
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()

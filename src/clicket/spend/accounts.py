@@ -198,8 +198,13 @@ class Accounts:
         # A write that is under way is not abandoned: what follows a cancelled reservation must find it.
         work = asyncio.ensure_future(self._alone(ids, page, change))
         self._changing.add(work)
-        work.add_done_callback(self._changing.discard)
+        work.add_done_callback(self._changed)
         return await asyncio.shield(work)
+
+    def _changed(self, work: asyncio.Future[Any]) -> None:
+        self._changing.discard(work)
+        if not work.cancelled():
+            work.exception()  # a caller that was cancelled does not take it, and asyncio would report it
 
     async def _alone(self, ids: Sequence[AccountId], page: PageId | None, change: Callable[[Books], T]) -> T:
         """One process competes with others once, not with each of its runs."""

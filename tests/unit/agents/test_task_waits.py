@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -62,3 +63,34 @@ async def test_the_first_error_is_raised_when_all_have_ended() -> None:
     with pytest.raises(ValueError, match="no"):
         await wait_all([asyncio.ensure_future(fail()), asyncio.ensure_future(go_on())])
     assert ended == ["other"]
+
+
+async def test_every_error_is_taken_from_its_task() -> None:
+    """Else asyncio reports the others as never retrieved, with tracebacks, when the tasks are collected."""
+    reported: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(str(context)))
+
+    async def fail(text: str) -> None:
+        raise ValueError(text)
+
+    async def fail_when_cancelled() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("late")
+
+    with pytest.raises(ValueError, match="first"):
+        await wait_all([asyncio.ensure_future(fail(text)) for text in ("first", "second", "third")])
+    for cancelled in (
+        wait_all([asyncio.ensure_future(fail("ended")), asyncio.ensure_future(fail_when_cancelled())]),
+        ended_before(asyncio.get_running_loop().create_future(), asyncio.ensure_future(fail_when_cancelled())),
+    ):
+        waiting = asyncio.ensure_future(cancelled)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    del cancelled, waiting
+    gc.collect()
+    assert reported == []

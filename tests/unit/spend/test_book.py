@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import msgspec
@@ -129,6 +130,35 @@ async def test_a_cancelled_reservation_leaves_nothing_behind() -> None:
     go.set()
     await settled()
     assert await used(it) == [(0, 0)]
+
+
+async def test_a_cancelled_reservation_whose_write_fails_reports_no_error() -> None:
+    """Its caller has gone, so asyncio would report the error of the write as never retrieved."""
+    reported: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(str(context)))
+    store = await opened()
+    it = book(store)
+    put, entered, go, down = store.put_documents, asyncio.Event(), asyncio.Event(), True
+
+    async def fails(writes: Any) -> bool:
+        if down:
+            entered.set()
+            await go.wait()
+            raise StoreUnavailable("down", transient=True)
+        return await put(writes)
+
+    store.put_documents = fails  # type: ignore[method-assign]
+    task = asyncio.create_task(it.reserve(spender_of_turn("", "t", "a", 1), 1, Model, REQUEST))
+    await entered.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    go.set()
+    await asyncio.sleep(0)
+    down = False
+    await settled()
+    gc.collect()
+    assert reported == []
+    assert await used(it) == []
 
 
 async def test_what_could_not_be_settled_is_tried_again() -> None:

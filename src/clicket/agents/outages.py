@@ -57,9 +57,13 @@ class Outages:
             raise error
         await sleep(host.clock, _FIRST * self._tries)
 
-    async def _answers(self) -> bool:
+    def leave_if_closing(self) -> None:
+        """Hand the call back if the runtime closes."""
         if self._host.closing:
             self._log.hand_back()
+
+    async def _answers(self) -> bool:
+        self.leave_if_closing()
         try:
             await self._log.flush()
             await self._host.records.document(_PROBE, _PROBE)

@@ -10,7 +10,7 @@ from clicket.agents.agent_result import AgentEvent, ThreadView
 from clicket.agents.outages import Outages
 from clicket.agents.task_threads import agents_above, thread_of_task
 from clicket.agents.turn_limits import Limits
-from clicket.errors import ProgramFailed, StoreUnavailable
+from clicket.errors import ClicketError, ProgramFailed, StoreUnavailable
 from clicket.execution import TurnLog, turn_log_of
 from clicket.kernel import AgentState
 from clicket.model.names import AGENT_TAG
@@ -82,9 +82,12 @@ class AgentTool(ToolDefaults):
         while True:
             try:
                 return await self._answer(agent, thread, bound["task"], ctx, log)
-            except StoreUnavailable as error:  # the turn of the agent goes on, and is followed again
+            except ClicketError as error:
                 outages = outages or agent.outages(log)
-                await outages.wait(error)
+                outages.leave_if_closing()  # a runtime that closes begins no turn, and follows none
+                if not isinstance(error, StoreUnavailable):
+                    raise
+                await outages.wait(error)  # the turn of the agent goes on, and is followed again
 
     async def _answer(self, agent: AskedAgent, thread: str, task: str, ctx: ToolContext, log: TurnLog) -> str:
         try:
@@ -93,7 +96,8 @@ class AgentTool(ToolDefaults):
                 if event.type == "tool_started":
                     ctx.progress(event.step, self._max_steps, f"{agent.name} calls {event.data['tool']}")
         except asyncio.CancelledError:
-            if log.stopping != "shutdown":  # on a shutdown this call and the turn are handed back, and continue later
+            # On a shutdown this call and the turn are handed back, and continue later; a call that is lost goes on elsewhere.
+            if log.stopping != "shutdown" and not log.entry.fenced:
                 await agent.stop(thread, "the call of the agent was cancelled")
             raise
         view = await agent.look(thread)

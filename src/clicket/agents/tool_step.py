@@ -267,7 +267,8 @@ class _ToolStep:
         try:
             return await known.result()
         except asyncio.CancelledError:
-            await known.cancel(_STOPPED)
+            if not turn.goes_on_elsewhere:
+                await known.cancel(_STOPPED)
             raise
 
     async def _start(self, use: ToolUse, call_id: str) -> ToolResult | None:

@@ -200,6 +200,11 @@ class Turn:
         """Another process owns the turn, because this one did not renew its lease."""
         return self._log.entry.fenced
 
+    @property
+    def goes_on_elsewhere(self) -> bool:
+        """Another process owns the turn, or will continue it: this one stops it for itself alone, and its calls are not cancelled."""
+        return self.lost or self.stopping == "shutdown" or self.host.closing
+
     def leave_if_lost(self) -> None:
         if self._log.entry.fenced:
             self._leave()

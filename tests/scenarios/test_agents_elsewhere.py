@@ -12,6 +12,7 @@ from tests.scenarios.kit import make
 
 from clicket import Runtime, State, tool
 from clicket.agents import ReActAgent
+from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Threads
 from clicket.engine import CallHandle
 
@@ -55,10 +56,11 @@ async def test_a_process_that_closes_cancels_no_call_of_a_turn_that_it_took_up(
     assert [message.content for message in result.messages if message.role == "tool"] == ["paid"]
 
 
+@pytest.mark.parametrize("where", ["before it begins", "when it begins its turn"])
 async def test_an_agent_that_is_called_while_the_runtime_closes_answers_later(
-    sqlite: str, monkeypatch: pytest.MonkeyPatch
+    sqlite: str, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    gate, next_of = Gate(), Threads.next
+    gate, next_of, run_of = Gate(), Threads.next, AgentTool.run
 
     def agent_at(rt: Runtime) -> ReActAgent:
         helper = ReActAgent(rt, Says(lambda request: "helped"), name="helper", tools=[])
@@ -66,12 +68,19 @@ async def test_an_agent_that_is_called_while_the_runtime_closes_answers_later(
         answers = Says(lambda request: "done" if len(request.messages) > 1 else asks(("help", '{"task": "go"}')))
         return ReActAgent(rt, answers, tools=["help"])
 
-    async def gated(threads: Threads, thread: str) -> int:
+    async def next_gated(threads: Threads, thread: str) -> int:
         if thread != "t":
             await gate()
         return await next_of(threads, thread)
 
-    monkeypatch.setattr(Threads, "next", gated)
+    async def run_gated(called: AgentTool, bound: Any, ctx: Any) -> str:
+        await gate()
+        return await run_of(called, bound, ctx)
+
+    if where == "before it begins":
+        monkeypatch.setattr(AgentTool, "run", run_gated)
+    else:
+        monkeypatch.setattr(Threads, "next", next_gated)
     async with asyncio.timeout(60):
         async with make([], sqlite) as rt:
             await agent_at(rt).begin("go", thread="t")

@@ -69,6 +69,18 @@ class AgentTool(ToolDefaults):
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> str:
         log = turn_log_of(ctx)
+        outages: Outages | None = None
+        while True:
+            try:
+                return await self._answer(bound["task"], ctx, log)
+            except ClicketError as error:
+                outages = outages or self.agent.outages(log)
+                outages.leave_if_closing()  # a runtime that closes begins no turn, and follows none
+                if not isinstance(error, StoreUnavailable):
+                    raise
+                await outages.wait(error)  # the turn of the agent goes on, and is followed again
+
+    async def _answer(self, task: str, ctx: ToolContext, log: TurnLog) -> str:
         agent = self._as_caller(ctx.caller, log.scopes, log.requesters)
         thread = thread_of_task(ctx.thread, ctx.call_id)
         if agent.name in agents_above(thread):  # the limits of each turn do not end a recursion of agents
@@ -78,18 +90,6 @@ class AgentTool(ToolDefaults):
         if log.must_stop:
             await agent.stop(thread, "the call of the agent was cancelled")
             log.give_in()
-        outages: Outages | None = None
-        while True:
-            try:
-                return await self._answer(agent, thread, bound["task"], ctx, log)
-            except ClicketError as error:
-                outages = outages or agent.outages(log)
-                outages.leave_if_closing()  # a runtime that closes begins no turn, and follows none
-                if not isinstance(error, StoreUnavailable):
-                    raise
-                await outages.wait(error)  # the turn of the agent goes on, and is followed again
-
-    async def _answer(self, agent: AskedAgent, thread: str, task: str, ctx: ToolContext, log: TurnLog) -> str:
         try:
             # `turn=1`: at most one turn, because a second one would repeat the work of the first.
             async for event in agent.stream(task, thread=thread, turn=1):

@@ -1,11 +1,17 @@
 """The long form of the crash suite: kills thousands of children over every durable store, and judges the calls.
 
-`python scripts/crash.py [--store sqlite|sqlite-power|redis|postgres|all] [--runs N] [--fleet N] [--seed S] [--jobs J] [--json]`
+`python scripts/crash.py [--store sqlite|sqlite-power|redis|postgres|all] [--runs N] [--fleet N] [--storms N] [--seed S] [--jobs J]
+[--json]`
 
 `--fleet` runs submit calls from two processes to workers over a store and a bus. Each run has four faults of
 `tests.crash.fleet_scene.FAULTS`: workers, submitters, the bus and the store's server are killed, workers are paused, connections broken,
 and the network between workers and the store or the bus is cut. The bus drops, doubles, delays and reorders messages. In runs with an even
 seed the store carries the notices itself.
+
+`--storms`: agents that call tools and other agents under budgets, in three processes on one store (`tests.crash.storm_driver`). Processes
+are killed, paused past their leases and closed, while the store hangs or its connections break; every tenth storm has hangs of three to
+four seconds. Their table counts, beside the faults: turns, accepted messages, calls, calls of unknown outcome, requests to models that are
+assumed to be spent, and what was found: turns that are lost, turns or effects that are repeated, accounts and ledgers that are unequal.
 
 Prints a table: runs, kills, calls, acknowledged calls, and of those lost, repeated, of unknown outcome (as they must be when
 no record tells), wrong. Each finding is printed with the seed that repeats it. Exit code 1 if there is any.
@@ -33,6 +39,8 @@ from tests.crash.driver import WIDTH, Outcome, OutcomeStats, run_all, table
 from tests.crash.fleet_scene import BOUND, Judged, fleet_run
 from tests.crash.nest import Nest
 from tests.crash.stores import STORES
+from tests.crash.storm_driver import STORES as STORM_STORES
+from tests.crash.storm_driver import Shape, Storm, StormStats, run_storms, storm_table
 from tests.nats_server import nats_server
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
@@ -65,6 +73,12 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=50, help="for each store; a run is about seven kills (default: 50)")
     parser.add_argument(
         "--fleet", type=int, default=10, help="runs of a fleet with a bus, on Redis and PostgreSQL (default: 10)"
+    )
+    parser.add_argument(
+        "--storms",
+        type=int,
+        default=10,
+        help="storms over agents and budgets, on SQLite, Redis and PostgreSQL (default: 10)",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the others count on from it")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
@@ -100,17 +114,57 @@ def main() -> int:
         for seed in range(options.seed, options.seed + options.fleet)
     ]
     dirty = [judged for judged in fleets if not judged.is_clean]
-    if not bad and not dirty:
+    storms, found = _storms(options, base)
+    if not (bad or dirty or found):
         shutil.rmtree(base, ignore_errors=True)
     if options.json:
-        print(json.dumps({**_figures(stats_list, bad, points), "fleets": msgspec.to_builtins(fleets)}))
+        print(
+            json.dumps(
+                {
+                    **_figures(stats_list, bad, points),
+                    "fleets": msgspec.to_builtins(fleets),
+                    "storms": msgspec.to_builtins(storms),
+                }
+            )
+        )
     else:
         if options.runs:
             print(table([*stats_list, total(stats_list)] if len(stats_list) > 1 else stats_list))
             print(f"killed at {len(points)} places: {', '.join(f'{place} {n}' for place, n in points.most_common())}")
         if fleets:
             print(_fleet_figures(fleets))
-    return 1 if bad or dirty else 0
+        if storms:
+            print(storm_table(storms))
+    return 1 if bad or dirty or found else 0
+
+
+def _storms(options: argparse.Namespace, base: Path) -> tuple[list[StormStats], list[Storm]]:
+    """The figures of each store, and the storms with findings, which are printed at once."""
+    stats_list: list[StormStats] = []
+    bad: list[Storm] = []
+    seeds = range(options.seed, options.seed + options.storms)
+    for name in STORM_STORES:
+        if not seeds or options.store not in (name, "all"):
+            continue
+        stats = StormStats(store=name)
+        stats_list.append(stats)
+
+        def heard(storm: Storm, stats: StormStats = stats) -> None:
+            stats.add(storm)
+            if storm.findings:
+                bad.append(storm)
+            text = (
+                f"\n{storm}"
+                if storm.findings
+                else f"clean ({storm.kills} kills, {storm.pauses} pauses, {storm.hangs} hangs)"
+            )
+            print(f"storm on {storm.store}, seed {storm.seed}: {text}", file=sys.stderr, flush=True)
+
+        shape = Shape()
+        with STORES[name].serve() as fresh, ExitStack() as stack:
+            nests = [stack.enter_context(Nest()) for _ in range(shape.processes)]
+            asyncio.run(run_storms(STORES[name], fresh, base, seeds, nests, heard, shape))
+    return stats_list, bad
 
 
 async def _fleet(store: str, seed: int, base: Path) -> Judged:

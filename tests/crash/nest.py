@@ -48,6 +48,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     by_parent: bool = False
     hung: bool = False
     code: int = 0
+    sent: tuple[int, ...] = ()
+    """The signals that its parent sent."""
 
 
 class Nest:
@@ -147,23 +149,24 @@ def _raise(function: Callable[[Any], None], given: Any, signals: Sequence[tuple[
     os.close(held_by_child)
     if ready:
         select.select([alive, sys.stdin], [], [], _HUNG)
-    sent = 0
+    sent: list[int] = []
     for seconds, number in [*signals, (_HUNG, signal.SIGKILL)]:
         # End of input means that no test waits for the child any more; no order can arrive while there is a child.
         happened = _until_end(alive, seconds)
         if alive in happened:
             break
-        sent = signal.SIGKILL if happened else number
-        os.kill(pid, sent)
-        if sent == signal.SIGKILL:
+        sent.append(signal.SIGKILL if happened else number)
+        os.kill(pid, sent[-1])
+        if sent[-1] == signal.SIGKILL:
             break
     _, status = os.waitpid(pid, 0)
     os.close(alive)
     return Ending(
         signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
-        by_parent=sent == signal.SIGKILL,
-        hung=sent == signal.SIGKILL and not any(number == sent for _, number in signals),
+        by_parent=signal.SIGKILL in sent,
+        hung=signal.SIGKILL in sent and not any(number == signal.SIGKILL for _, number in signals),
         code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0,
+        sent=tuple(map(int, sent)),
     )
 
 

@@ -93,6 +93,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, loop: asyncio.AbstractEventLoop, coro: Any, context: Context | None = None
     ) -> asyncio.Task[Any]:
         task = asyncio.Task(coro, loop=loop, context=context)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._kept.append(task)  # a task of a crashed node never goes on, and its `finally` blocks never run
         return task
 

@@ -92,6 +92,8 @@ def _fork(seeds: Sequence[int]) -> tuple[int, int]:
                 file.write(msgspec.json.encode(outcome_of(seed)) + b"\n")
                 file.flush()
         code = 0
+    except BrokenPipeError:
+        pass  # the one that reads has seen enough
     except BaseException:
         traceback.print_exc()
     finally:

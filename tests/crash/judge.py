@@ -219,7 +219,9 @@ def _attempts(record: Record, ran: Sequence[Effect], rule: Rule) -> Found:
             if attempt == 1:
                 if rule.needs_approval and not approved:
                     yield "wrong", "it ran without the approval that it needs"
-            elif cause == "outcome_unknown" and not (rule.repeatable or ruled_out or (rule.recovery == "ask" and approved)):
+            elif cause == "outcome_unknown" and not (
+                rule.repeatable or ruled_out or (rule.recovery == "ask" and approved)
+            ):
                 effects = [effect.attempt for effect in ran if effect.attempt <= attempt]
                 kind = "repeated" if len(effects) > 1 else "wrong"
                 yield kind, f"attempt {attempt} was made though the outcome of the one before is unknown"

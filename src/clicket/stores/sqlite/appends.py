@@ -29,12 +29,16 @@ _INSERT_CALL = f"INSERT INTO {_CALL_COLUMNS} VALUES{_CALL_VALUES} ON CONFLICT DO
 _AT_ONCE = 10
 _INSERT_CALLS = f"INSERT INTO {_CALL_COLUMNS} VALUES{','.join([_CALL_VALUES] * _AT_ONCE)} ON CONFLICT DO NOTHING"
 _UPDATE_CALL = (
-    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0 WHERE key=? AND seq=? AND fence=?"
+    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,request=0 "
+    "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
 )
+_ADD_LATE = "UPDATE calls SET seq=?,bytes=bytes+? WHERE key=? AND seq=? AND fence=? AND ended_at IS NOT NULL"
 _END_CALL = (
     "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0,last_unit=?,last_unit_seq=?,code=? "
     "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
 )
+_NO_FENCE = -2
+"""No call has it: this store has no notices, so no append may claim a call."""
 _REQUEST = "UPDATE calls SET seq=?,bytes=bytes+?,request=max(request,?) WHERE key=? AND seq=?"
 _GIVE_BACK = "UPDATE calls SET owner=NULL WHERE key=?"
 _QUEUE = "UPDATE calls SET queue=? WHERE key=?"
@@ -79,7 +83,7 @@ class Appends:
                     call.id, call.thread, call.caller, call.tool, change.state, Start.length, change.fence, owner, call.priority,
                     size, None, call.created_at, None, body, unit.created.get("request_id") or None, None,
                 ))  # fmt: skip
-            elif type(unit) is End and size <= IN_ROW and change.owned and change.cache is None:
+            elif type(unit) is End and size <= IN_ROW and change.owned and change.cache is None and not change.claim:
                 expect = change.expect
                 end_rows.append((
                     change.state, expect + End.length, size, change.waiting_for, change.ended_at, body, expect + 1, None, change.key,
@@ -125,8 +129,7 @@ class Appends:
         last = expect if unit is None else expect + unit.length
         in_row = body if 0 < size <= IN_ROW else None
         ends = ended_at is not None and change.fence != -1
-        if change.artifacts:
-            size += sum(weight for _, weight in change.artifacts)
+        size += sum(weight for _, weight in change.artifacts) if change.artifacts else 0
         if expect == 0:
             owner = self.owner if change.owned and ended_at is None else None
             row = (call.id, call.thread, call.caller, call.tool, state, last, change.fence, owner)
@@ -147,24 +150,26 @@ class Appends:
                 in_row = None
                 execute(_REQUEST, (last, size, change.request, key, expect))
             else:
-                values = (state, last, size, change.waiting_for, ended_at)
-                where = (key, expect, change.fence)
+                values = (state, last, size, change.waiting_for)
+                where = (key, expect, _NO_FENCE if change.claim else change.fence)
                 if ends:
                     execute(
                         _END_CALL,
                         (
                             *values,
+                            ended_at,
                             in_row,
                             in_row and expect + 1,
                             None if type(unit) is End else error_code_in(unit),
                             *where,
                         ),
                     )
-                    # An append after the end of its call ends nothing.
-                    ends = self._changes() != 0
-                if not ends:
+                else:
                     in_row = None
                     execute(_UPDATE_CALL, values + where)
+                if self._changes() == 0:  # an append after the end of its call adds events, and changes nothing else
+                    ends, in_row = False, None
+                    execute(_ADD_LATE, (last, size, *where))
             if self._changes() == 0:
                 return Stale(f"call {change.id} was changed by another writer")
             if not change.owned:
@@ -174,7 +179,7 @@ class Appends:
         if body and in_row is None:
             execute(_INSERT_EVENTS, (change.key << EVENT_BITS | expect + 1, body))
         if change.artifacts or change.cache is not None:
-            self._apply_beside(change)
+            self._apply_beside(change, ends=ends)
         if ends:
             count(change)
         return None
@@ -187,13 +192,16 @@ class Appends:
             self._cursor.execute(_NOTE_TIME, (int(period), key, last))
             self.period, self._noted = period, last
 
-    def _apply_beside(self, change: Append) -> None:
-        """The artifacts that an append names, and what it changes in the cache."""
+    def _apply_beside(self, change: Append, *, ends: bool) -> None:
+        """The artifacts that an append names, and what it changes in the cache if it ends its call."""
         for name, _ in change.artifacts:
             self._cursor.execute(_INSERT_ARTIFACT, (change.key, name))
-        if change.cache is None:
+        if change.cache is None or not ends:
             return
         if change.cache.hit:
             self.hits.append((change.cache.key, change.ended_at or change.call.created_at))
-        else:
-            cache.missed(self._connection, change.cache.item)
+            return
+        if change.cache.item is not None and any(key == change.cache.key for key, _ in self.hits):
+            hits, self.hits = self.hits, []  # of the result that is replaced now
+            cache.count_hits(self._connection, hits)
+        cache.missed(self._connection, change.cache.item)

@@ -27,7 +27,8 @@ SPARE_PAGES = 1_000
 _READ_AHEAD = 50
 # SQLite would give the greatest key to the next call, and a reader of the old call would read events of the new one. So the row
 # stays, empty, until there is a newer one. (AUTOINCREMENT would prevent it, too, for 8 microseconds more with each call.)
-_EMPTY = """UPDATE calls SET id = 'swept:' || key, thread = '', caller = '', tool = '', state = 'swept', owner = 0, bytes = 0,
+# No append expects the number 0, so what the old call's writer still sends is refused.
+_EMPTY = """UPDATE calls SET id = 'swept:' || key, thread = '', caller = '', tool = '', state = 'swept', seq = 0, owner = 0, bytes = 0,
     ended_at = NULL, waiting_for = NULL, first_unit = NULL, last_unit = NULL WHERE key = ?"""
 
 Cut = tuple[float, int]
@@ -55,18 +56,27 @@ class SweepPlan:
 def next_over(connection: apsw.Connection, plan: SweepPlan, limit: int) -> dict[int, int]:
     """Up to `limit` calls that break a bound, by their keys, with their sizes."""
     keep = plan.keep
-    if plan.cut is None:
-        plan.cut = _find_cut(connection, keep)
-    going: dict[int, int] = dict(_before(connection, plan.cut, limit))
+    going: dict[int, int] = dict(_before(connection, _cut_by_age(keep), limit))
     if len(going) < limit and not (keep.thread_calls is None and keep.thread_bytes is None):
         if plan.of_threads is None:
             plan.of_threads = list(islice(_over_in_threads(connection, keep), limit * _READ_AHEAD))
         while plan.of_threads and len(going) < limit:
-            key, weight = plan.of_threads.pop(0)
-            going[key] = weight
+            room = limit - len(going)
+            some, plan.of_threads = plan.of_threads[:room], plan.of_threads[room:]
+            going |= dict(_still_there(connection, [key for key, _ in some]))
         if not plan.of_threads:
             plan.of_threads = None
+    if len(going) < limit and not (keep.calls is None and keep.bytes is None):
+        if plan.cut is None:  # what goes for its age or its thread does not count
+            plan.cut = _find_cut(connection, keep, going)
+        going |= dict(islice(_others(connection, plan.cut, going), limit - len(going)))
     return going
+
+
+def _still_there(connection: apsw.Connection, keys: list[int]) -> Iterator[_Row]:
+    """Those that were neither removed nor kept since they were counted, by key and size."""
+    sql = f"SELECT key, bytes FROM calls WHERE key IN {_KEYS} AND ended_at IS NOT NULL AND kept IS NULL"  # noqa: S608  # a constant
+    yield from connection.execute(sql, (encode(keys).decode(),))
 
 
 def sweep(connection: apsw.Connection, going: dict[int, int], kept: Collection[int], *, more: bool) -> Sweep:
@@ -97,8 +107,9 @@ def release(connection: apsw.Connection, caller: str, thread: str, limit: int) -
 
 def count_over(connection: apsw.Connection, keep: Keep) -> Sweep:
     """All that would go."""
-    going: dict[int, int] = dict(_before(connection, _find_cut(connection, keep), -1))
+    going: dict[int, int] = dict(_before(connection, _cut_by_age(keep), -1))
     going |= dict(_over_in_threads(connection, keep))
+    going |= dict(_others(connection, _find_cut(connection, keep, going), going))
     return Sweep(calls=len(going), bytes=sum(going.values()))
 
 
@@ -137,20 +148,31 @@ def kept_artifacts(connection: apsw.Connection) -> set[str]:
     return {row[0] for row in connection.execute("SELECT name FROM artifacts UNION SELECT name FROM pins")}
 
 
-def _find_cut(connection: apsw.Connection, keep: Keep) -> Cut:
-    """The last call, in the order of ends, that breaks a bound of the whole store."""
-    cut: Cut = (-1e308, 0) if keep.since is None else (keep.since, -1)
+def _cut_by_age(keep: Keep) -> Cut:
+    return (-1e308, 0) if keep.since is None else (keep.since, -1)
+
+
+def _find_cut(connection: apsw.Connection, keep: Keep, going: dict[int, int]) -> Cut:
+    """The last call, in the order of ends, that breaks a bound of the whole store; those that are `going` do not count."""
+    cut: Cut = (-1e308, 0)
     if keep.calls is None and keep.bytes is None:
         return cut
     sql = "SELECT count(*), ifnull(sum(bytes), 0) FROM calls WHERE ended_at IS NOT NULL AND kept IS NULL"
     calls, size = next(iter(connection.execute(sql)))
+    calls, size = calls - len(going), size - sum(going.values())
     sql = "SELECT key, bytes, ended_at FROM calls WHERE ended_at IS NOT NULL AND kept IS NULL ORDER BY ended_at, key"
     for key, weight, ended_at in connection.execute(sql):
         if not _is_over(calls, keep.calls) and not _is_over(size, keep.bytes):
             break
-        calls, size = calls - 1, size - weight
-        cut = max(cut, (ended_at, key))
+        if key not in going:
+            calls, size = calls - 1, size - weight
+            cut = (ended_at, key)
     return cut
+
+
+def _others(connection: apsw.Connection, cut: Cut, going: dict[int, int]) -> Iterator[_Row]:
+    """Calls up to the cut that are not `going` already."""
+    return (row for row in _before(connection, cut, -1) if row[0] not in going)
 
 
 def _before(connection: apsw.Connection, cut: Cut, limit: int) -> Iterator[_Row]:

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.redis.kit import Make
 
 from clicket.errors import StoreUnavailable
-from clicket.ports import CacheItem, CacheUse, Duplicate, Keep, Query, Stale, Store, Unstorable
+from clicket.ports import CacheItem, CacheUse, Duplicate, Keep, Query, Stale, Store, Stored, Unstorable
 from clicket.stores.redis import artifacts
 from clicket.testing.store_kit import ANY_TOOL, append, created, creation, ended, news, opened, seqs
 
@@ -115,6 +115,23 @@ async def test_ended_calls_expire_and_live_ones_do_not(make: Make, raw: Any, pre
         for name in ("call", "events"):
             assert raw.ttl(f"{{{prefix}}}:{name}:{live.key}") == -1
             assert 7 * 24 * 3600 < raw.ttl(f"{{{prefix}}}:{name}:{done.key}") <= 7 * 24 * 3600 + 100
+
+
+async def test_a_kept_call_does_not_expire_whatever_comes_late(make: Make, raw: Any, prefix: str) -> None:
+    async with opened(partial(make, retention=100.0)) as store:
+        done = await ended(store, "a")
+
+        async def keep(calls: list[Stored]) -> set[int]:
+            return {stored.key for stored in calls}
+
+        await store.sweep(Keep(calls=0), 10, on_remove=keep)
+        assert await append(store, news(done, fence=-1)) == [None], "a late result, or what a person says of the call"
+        for name in ("call", "events"):
+            assert raw.ttl(f"{{{prefix}}}:{name}:{done.key}") == -1
+        await store.release("", "t")
+        assert raw.ttl(f"{{{prefix}}}:call:{done.key}") > 0
+        assert (await store.sweep(Keep(calls=0), 10)).calls == 1
+        assert raw.hget(f"{{{prefix}}}:meta", "ended_bytes") == b"0"
 
 
 async def test_what_expired_is_gone_from_every_list(make: Make, raw: Any, prefix: str) -> None:

@@ -90,8 +90,7 @@ async def _going(session: Session, keep: Keep) -> AsyncGenerator[tuple[int, int]
     threads: Counter[str] = Counter()
     thread_bytes: Counter[str] = Counter()
     async for key, ended_at, weight, thread in _walk(session, "ended"):
-        old = keep.since is not None and ended_at < keep.since
-        if not (old or _over(calls, keep.calls) or _over(size, keep.bytes)):
+        if keep.since is None or ended_at >= keep.since:
             break
         gone[key] = weight
         calls, size = calls - 1, size - weight
@@ -106,7 +105,14 @@ async def _going(session: Session, keep: Keep) -> AsyncGenerator[tuple[int, int]
             if key not in gone:
                 gone[key] = weight
                 count, weighed = count - 1, weighed - weight  # noqa: PLW2901  # the same
+                calls, size = calls - 1, size - weight
                 yield key, weight
+    async for key, _, weight, _ in _walk(session, "ended"):
+        if not (_over(calls, keep.calls) or _over(size, keep.bytes)):
+            break
+        if key not in gone:
+            calls, size = calls - 1, size - weight
+            yield key, weight
 
 
 async def _end_pins(session: Session, keep: Keep, *, dry: bool) -> Sweep:

@@ -43,12 +43,12 @@ local function list_ended(key)
   enlist(base .. 'thread_ended:' .. thread, string.match(ended, '^(%d+)%.%d+$') or ended, member)
 end
 
-local function keep_ended(key, in_state, when, bytes, names)
+local function keep_ended(key, in_state, when, bytes, names, kept)
   -- What it takes to forget it, should its keys expire before it is swept.
   set(gathered.tombs, key, cmsgpack.pack({
     id = id, thread = thread, caller = caller, tool = tool, state = in_state, owner = '', ended = when, bytes = bytes, artifacts = names,
   }))
-  if ask.keep then
+  if ask.keep and not kept then
     call('PEXPIRE', base .. 'call:' .. key, ask.keep)
     call('PEXPIRE', base .. 'events:' .. key, ask.keep)
   end
@@ -117,12 +117,12 @@ local function create()
     weigh(thread, size, 1)
     list_ended(key)
     keep_ended(key, state, ended, size, names)
-    return key, nil, true, true
+    return key, nil, true
   end
   enlist(ACTIVE, key, key)
   hold_for(key, owner, queue_of(tool, queue), caller, priority)
   wait_for(key, '', waiting or '')
-  return key, nil, true
+  return key
 end
 
 local function update()
@@ -170,7 +170,8 @@ local function update()
   if decides and state ~= is[7] then
     set(news, 'state', state)
   end
-  if ends or (not was_ended and not owned and owner ~= '') then
+  local moves = decides and queue and owner == '' -- it waits already, and does so in another queue from now on
+  if ends or moves or (not was_ended and not owned and owner ~= '') then
     local its_queue = is[17]
     if not claims and not (ends and owner ~= '') then
       its_queue = call('HGET', row, 'queue')
@@ -209,24 +210,27 @@ local function update()
     list_ended(key)
     keep_ended(key, state, ended, bytes, names)
   elseif was_ended then
-    weigh(thread, size, 0)
-    keep_ended(key, is[7], is[11], bytes, names)
+    local kept = call('HGET', row, 'kept') == '1' -- retention counts it no more, and it does not expire
+    if not kept then
+      weigh(thread, size, 0)
+    end
+    keep_ended(key, is[7], is[11], bytes, names, kept)
   end
-  return key, nil, true, ends, is[10], is[15]
+  return key, nil, ends, is[10], is[15]
 end
 
 local function apply()
   -- Answers the call's key, if the unit is there now, and what its sender is answered.
-  local key, why, applied, ends, giver, watched
+  local key, why, ends, giver, watched
   if expect == 0 then
-    key, why, applied, ends = create()
+    key, why, ends = create()
   else
-    key, why, applied, ends, giver, watched = update()
+    key, why, ends, giver, watched = update()
   end
   if not key then
     return nil, why
   end
-  if cache and applied then
+  if cache and ends then
     use_cache(cache, item)
   end
   if counts and ends then

@@ -6,18 +6,14 @@ local function oldest(list)
 end
 
 local function over_in_thread(scores, bound)
-  if not bound then
-    return nil
-  end
-  local thread = call('ZRANGEBYSCORE', base .. scores, '(' .. bound, '+inf', 'LIMIT', 0, 1)[1]
-  if not thread then
-    return nil
-  end
-  local victim = oldest(base .. 'thread_ended:' .. thread)
-  if not victim then
+  while bound do
+    local thread = call('ZRANGEBYSCORE', base .. scores, '(' .. bound, '+inf', 'LIMIT', 0, 1)[1]
+    local victim = thread and oldest(base .. 'thread_ended:' .. thread)
+    if victim or not thread then
+      return victim
+    end
     call('ZREM', base .. scores, thread)
   end
-  return victim
 end
 
 local function victim()
@@ -28,16 +24,19 @@ local function victim()
   if ask.since and tonumber(call('ZSCORE', ended, first)) < tonumber(ask.since) then
     return first
   end
+  if call('EXISTS', base .. 'call:' .. tonumber(first)) == 0 then
+    return first -- expired by itself
+  end
+  local busy = over_in_thread('thread_calls', ask.thread_calls) or over_in_thread('thread_bytes', ask.thread_bytes)
+  if busy then
+    return busy -- before others are counted, so that a busy thread does not push them out
+  end
   if ask.calls and call('ZCARD', ended) > ask.calls then
     return first
   end
   if ask.bytes and tonumber(call('HGET', meta, 'ended_bytes') or 0) > ask.bytes then
     return first
   end
-  if call('EXISTS', base .. 'call:' .. tonumber(first)) == 0 then
-    return first -- expired by itself
-  end
-  return over_in_thread('thread_calls', ask.thread_calls) or over_in_thread('thread_bytes', ask.thread_bytes)
 end
 
 local calls, bytes, artifacts = 0, 0, 0

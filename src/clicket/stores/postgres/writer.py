@@ -146,7 +146,7 @@ class Appender:
     async def _apply(self, units: Sequence[Unit], turns: Sequence[int], again: bool) -> list[_Outcome]:
         rows = [_row(change, body) for change, body in units]
         pieces = [body if row.size else b"" for row, (_, body) in zip(rows, units, strict=True)]
-        uses = _uses(units, pieces)
+        uses = _uses(units, turns, pieces)
         params: list[Param] = [
             again,
             _encode(rows).decode(),
@@ -159,7 +159,10 @@ class Appender:
         except Refused as refused:
             self._announcer.give_back(enclosures)
             if len(units) > 1:  # one member cannot be stored: the others must not suffer for it
-                return [outcome for unit in units for outcome in await self._apply([unit], [0], again)]
+                each: list[_Outcome] = [None] * len(units)
+                for number in sorted(range(len(units)), key=turns.__getitem__):
+                    (each[number],) = await self._apply([units[number]], [0], again)
+                return each
             return [self._not_stored(units[0][0], refused, again)]
         except BaseException:
             self._announcer.give_back(enclosures)
@@ -317,8 +320,9 @@ def _row(change: Append, body: bytes) -> _Unit:
     )
 
 
-def _uses(units: Sequence[Unit], pieces: list[bytes]) -> list[_Use]:
-    """What the units do with the cache, by key; bodies of items are added to `pieces`."""
+def _uses(units: Sequence[Unit], turns: Sequence[int], pieces: list[bytes]) -> list[_Use]:
+    """What the units do with the cache, by key, then in the order in which they were handed over (`turns`). Bodies of items are added
+    to `pieces`."""
     start = sum(map(len, pieces)) + 1
     uses = []
     for number, (change, _) in enumerate(units, start=1):
@@ -334,4 +338,4 @@ def _uses(units: Sequence[Unit], pieces: list[bytes]) -> list[_Use]:
         uses.append(_Use(number, used.key, False, now, len(item.body), start, item.tags, *times))
         pieces.append(item.body)
         start += len(item.body)
-    return sorted(uses, key=lambda use: use.key)
+    return sorted(uses, key=lambda use: (use.key, turns[use.unit - 1]))

@@ -69,15 +69,18 @@ BEGIN
                 its_key := NULL;
             END IF;
         ELSE
-            IF unit.ended_at IS NOT NULL THEN
-                SELECT c.ended_at IS NOT NULL INTO had_ended FROM calls c WHERE c.key = unit.key;
-            END IF;
             UPDATE calls c SET state = unit.state, seq = unit.last, bytes = c.bytes + weight, request = false,
                     waiting_for = unit.waiting_for, ended_at = unit.ended_at,
-                    outcome = CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END, code = coalesce(unit.code, c.code),
+                    outcome = CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END, code = unit.code,
                     owner = CASE WHEN unit.owned THEN c.owner END, queue = coalesce(unit.queue, c.queue)
-                WHERE c.key = unit.key AND c.seq = unit.expect AND c.fence = unit.fence
+                WHERE c.key = unit.key AND c.seq = unit.expect AND c.fence = unit.fence AND c.ended_at IS NULL
                 RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
+            IF its_key IS NULL THEN -- an append after the end of its call adds events, and changes nothing else
+                UPDATE calls c SET seq = unit.last, bytes = c.bytes + weight
+                    WHERE c.key = unit.key AND c.seq = unit.expect AND c.fence = unit.fence AND c.ended_at IS NOT NULL
+                    RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
+                had_ended := its_key IS NOT NULL;
+            END IF;
         END IF;
         IF its_key IS NULL THEN
             IF again AND unit.size > 0 THEN

@@ -1,0 +1,1 @@
+-- An append to an ended call adds events, and changes nothing else (functions/calls.sql).

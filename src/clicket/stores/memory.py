@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -81,6 +80,7 @@ class MemoryStore:
         self._kept = MemoryRecords(system.now)
         self._ended_stats: list[tuple[str, str, OutcomeStats]] = []
         """Outcomes that are not added up yet: that is done when somebody asks, or when there are many."""
+        self._held: dict[str, int] = {}
         self._owner: Owner | None = None
 
     async def open(self, owner: Owner) -> None:
@@ -103,7 +103,7 @@ class MemoryStore:
         call, unit, key = change.call, change.unit, self._last_key + 1
         made = _Call(
             call.id, call.thread, call.caller, call.tool, key, change.fence, change.state, call.created_at,
-            0 if unit is None else unit.length, unit,
+            0 if unit is None else unit.length, unit, call.priority, change.queue,
         )  # fmt: skip
         first = self._by_id.setdefault(call.id, made)
         if first is not made and not self._add_same_id(first, made):
@@ -113,7 +113,7 @@ class MemoryStore:
         if change.waiting_for is not None:
             made.waiting_for = change.waiting_for
         if not change.owned:
-            made.owned, made.priority, made.queue = False, call.priority, change.queue
+            made.owned = False
         if change.artifacts:
             self._name(made, change)
         if change.ended_at is not None:
@@ -122,12 +122,19 @@ class MemoryStore:
 
     def _add_same_id(self, first: _Call, made: _Call) -> bool:
         """Keep another call of an id. False: its thread and caller have one."""
+        if first.thread == made.thread and first.caller == made.caller:
+            return False
         calls = self._same_id.setdefault(made.id, {(first.thread, first.caller): first})
         return calls.setdefault((made.thread, made.caller), made) is made
 
     def _update(self, change: Append) -> ClicketError | None:
         call, fence, unit = self._calls.get(change.key), change.fence, change.unit
-        if call is None or call.last != change.expect or (fence != call.fence and fence != -1):  # noqa: PLR1714  # no tuple
+        if (
+            call is None
+            or call.last != change.expect
+            or (fence != call.fence and fence != -1)  # noqa: PLR1714  # no tuple
+            or change.claim  # there are no notices, so none was offered
+        ):
             return Stale(f"call {change.id} was changed by another writer")
         if unit is not None:
             call.last += unit.length
@@ -137,18 +144,20 @@ class MemoryStore:
                 call.add(unit)
         if fence == -1:
             call.asked = call.asked or change.request
-        else:
+        elif call.ended_at is None:
             call.state = change.state
             if call.waiting_for is not change.waiting_for:  # a write to a struct costs more than this look
                 call.waiting_for = change.waiting_for
             if call.asked:
                 call.asked = False
             if not change.owned:
-                call.owned, call.queue = False, change.queue or call.queue
-            if change.artifacts:
-                self._name(call, change)
+                call.owned = False
+            if change.queue:
+                call.queue = change.queue
             if change.ended_at is not None:
                 self._close_off(call, change)
+        if change.artifacts:
+            self._name(call, change)
         return None
 
     def _name(self, call: _Call, change: Append) -> None:
@@ -159,8 +168,6 @@ class MemoryStore:
                 self._unnamed.discard(name)
 
     def _close_off(self, call: _Call, change: Append) -> None:
-        if call.ended_at is not None:  # a late result: it changes nothing of the end
-            return
         call.ended_at = change.ended_at
         key, active = call.key, self._active
         del active[key]
@@ -226,7 +233,7 @@ class MemoryStore:
     async def events(self, key: int, call_id: str, after: int) -> list[Event]:
         self._check_open()
         call = self._calls.get(key)
-        return call.events[after:] if call else []
+        return call.events[after:] if call is not None and call.id == call_id else []
 
     news = news_by_call
 
@@ -293,7 +300,11 @@ class MemoryStore:
         return [call.key for call in self._live() if call.owned and call.asked]
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
-        return count <= capacity
+        self._check_open()
+        if count > capacity and count > self._held.get(name, 0):
+            return False
+        self._held[name] = count
+        return True
 
     async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
         self._check_open()
@@ -354,7 +365,7 @@ class MemoryStore:
         if keep.health_since is not None and not dry:
             self._records.forget_health(keep.health_since)
         swept = self._end_pins(system.now() if keep.now is None else keep.now, dry=dry)
-        going = list(itertools.islice(over((self._calls[key] for key in self._ended), keep), None if dry else limit))
+        going = over((self._calls[key] for key in self._ended), keep)[: None if dry else limit]
         swept.more = not dry and len(going) == limit
         if on_remove is not None and going and not dry:
             keys = set(await on_remove([call.stored() for call in going]) or ())

@@ -28,6 +28,9 @@ class MemoryCall(msgspec.Struct, eq=False, gc=False):
     created_at: float
     last: int
     first_unit: Unit | None
+    priority: int
+    queue: str
+    """Empty: the one of its tool's name."""
     second_unit: Unit | None = None
     units: list[Unit] | None = None
     """Those after the second."""
@@ -36,10 +39,7 @@ class MemoryCall(msgspec.Struct, eq=False, gc=False):
     claims: int = 1
     owned: bool = True
     asked: bool = False
-    priority: int = 0
     waiting_for: str | None = None
-    queue: str = ""
-    """Empty: the one of its tool's name."""
     kept: bool = False
     """No sweep removes it: see `OnRemove`."""
 

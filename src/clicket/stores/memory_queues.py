@@ -45,5 +45,5 @@ def backlog_of(live: Iterable[MemoryCall]) -> list[Backlog]:
         if not call.owned:
             queue = call.queue or call.tool
             counts[queue] += 1
-            oldest[queue] = min(oldest.get(queue, call.created_at), call.created_at)
+            oldest.setdefault(queue, call.created_at)  # calls come in the order in which they were stored
     return [Backlog(queue=queue, count=counts[queue], oldest_at=oldest[queue]) for queue in sorted(counts)]

@@ -18,7 +18,7 @@ import pytest
 from tests.kit.mortal_store import MortalStore
 
 from clicket.kernel import State
-from clicket.ports import Append, Keep, OnRemove, Owner, Query, Store, Stored, StoredDocument, Sweep, ToolHealth
+from clicket.ports import Append, Keep, OnRemove, Owner, Query, Stale, Store, Stored, StoredDocument, Sweep, ToolHealth
 from clicket.stores.liveness import is_dead, this_process
 from clicket.stores.memory import MemoryStore
 from clicket.stores.sqlite import SqliteStore
@@ -59,6 +59,18 @@ async def test_store(check: Check, make: Callable[[], Store]) -> None:
 @pytest.mark.parametrize("check", shared_store_contract, ids=lambda check: check.__name__)
 async def test_shared_store(check: Check, shared: Callable[[], Store]) -> None:
     await check(shared)
+
+
+async def test_without_notices_no_append_claims_a_call(make: Callable[[], Store]) -> None:
+    """Whatever its fence: a process that was offered the call by notices is not one of this store."""
+    async with opened(make) as store:
+        change = creation("a")
+        change.owned = False
+        assert await append(store, change) == [None]
+        for fence in (1, 2):
+            (error,) = await append(store, news(change, fence=fence, claim=True))
+            assert isinstance(error, Stale)
+        assert len(await store.claim_waiting(frozenset({"tool"}), 9)) == 1
 
 
 # Tests of the contract itself: each broken store must fail it.

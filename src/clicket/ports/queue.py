@@ -18,7 +18,7 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     count: int
     oldest_at: float
-    """When the oldest of them was made, in seconds since the epoch."""
+    """When the one of them that was stored first was made, in seconds since the epoch."""
 
 
 class Grant(msgspec.Struct, frozen=True):

@@ -6,6 +6,8 @@ Laws that every store keeps, and the contract suite checks:
  3. Appends are applied in the order of the `append` calls.
  4. A creating append that is answered with an error leaves no call behind, also if the error was a lost connection.
  5. Ownership is decided by the store's clock or the machine's boot clock, never by the date of a process.
+ 6. A call ends once. An append to an ended call adds its events and artifacts, and changes nothing else: not the state, not the time of
+    the end, not what was counted. An append for a call that was removed is stale.
 """
 
 from __future__ import annotations
@@ -165,7 +167,8 @@ class Append(msgspec.Struct):
     expect: int
     """The number of the last event that the writer knows; 0 creates the call."""
     fence: int
-    """Must equal the stored fence: an owner that lost the call can write no more. -1: a request by another process."""
+    """Must equal the stored fence: an owner that lost the call can write no more. -1: a request by another process, which adds events
+    and changes nothing else of the call."""
     unit: Unit | None
     """None: there is nothing to write; the append checks that the writer is up to date, or names artifacts."""
     state: State
@@ -182,7 +185,7 @@ class Append(msgspec.Struct):
     artifacts: tuple[tuple[str, int], ...] = ()
     """Artifacts that the call names from now on, with their sizes; they are kept as long as it is."""
     cache: CacheUse | None = None
-    """Written in the same transaction as the outcome."""
+    """Written in the same transaction as the outcome; without effect if the append does not end the call."""
     claim: bool = False
     """The append also claims the call: it is taken only if the call has no owner, its last number is `expect`, and its fence is the
     one before `fence`. A claim that is refused was lost to another process, and must not be appended again.
@@ -253,7 +256,8 @@ class Stored(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds on ended calls; None is no bound. Calls that ended first are removed first."""
+    """Bounds on ended calls; None is no bound. Of those that break a bound, the first to end are removed first. What `since` or a
+    bound of threads removes does not count against `calls` and `bytes`: a busy thread does not push out the calls of others."""
 
     since: float | None = None
     """Calls that ended before this time are removed."""
@@ -323,7 +327,9 @@ class Store(Records, Protocol):
         """Every call of that id, the newest first; more than one when threads share it."""
         ...
 
-    async def events(self, key: int, call_id: str, after: int) -> list[Event]: ...
+    async def events(self, key: int, call_id: str, after: int) -> list[Event]:
+        """The events after a number, of the call that has this key and this id; none if there is no such call."""
+        ...
 
     async def history(self, query: Query) -> list[Stored]:
         """The calls that fit, in the query's order."""

@@ -12,7 +12,7 @@ from typing import Any
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.kernel import State
 from clicket.model import rows_of
-from clicket.ports import Append, Duplicate, LimitsScans, Query, ScanEnd, Stale, Store
+from clicket.ports import Append, CacheUse, Duplicate, Keep, LimitsScans, Query, ScanEnd, Stale, Store, thread_counts_in
 from clicket.testing.store_kit import (
     ALIVE,
     Laws,
@@ -272,6 +272,49 @@ async def requests_of_outsiders_are_kept(store: Store) -> None:
         [type(a) for a in answers], [type(None), Stale], "of two events behind the end with one number the first wins"
     )
     law.equal(await seqs(store, "b"), [1, 2, 3, 4], "the other one is not there")
+
+
+@laws.opened(ALIVE)
+async def a_call_that_ended_stays_as_it_ended(store: Store) -> None:
+    """Its former owner may still write: a late result is kept, and changes nothing of the end."""
+    first = await created(store, "a", at=100.0)
+    end = news(first, state=State.FAILED, ended_at=200.0)
+    law.equal(await append(store, end), [None], "a call ends")
+    use = CacheUse("k", False, None)
+    late = news(end, state=State.COMPLETED, waiting_for="approval", ended_at=300.0, cache=use)
+    law.equal(await append(store, late), [None], "a late result is kept")
+    law.equal(await append(store, news(late, state=State.RUNNING)), [None], "also one that says that the call runs")
+    law.equal(await seqs(store, "a"), [1, 2, 3, 4], "as events")
+    law.equal([call.id for call in await store.history(Query(state=State.FAILED))], ["a"], "the state stays")
+    law.equal(await store.history(Query(active=True)), [], "it does not run again")
+    (counts,) = await thread_counts_in(store, [("", "t")], 10)
+    law.equal((counts.states, counts.last_at), ({"failed": 1}, 200.0), "it is counted as it ended")
+    law.equal(await store.owned(), [], "no owner holds it")
+    law.equal((await store.cache_stats()).misses, 0, "what comes after the end does not use the cache")
+    step = await store.sweep(Keep(since=250.0), 10)
+    law.equal((step.calls, await store.load("a")), (1, []), "the time of the end stays")
+
+
+@laws.opened(ALIVE)
+async def what_comes_for_a_removed_call_is_refused(store: Store) -> None:
+    for owned in (True, False):
+        end = await ended(store, "a")
+        step = await store.sweep(Keep(calls=0), 10)
+        law.equal(step.calls, 1, "the call is removed")
+        change = news(end) if owned else news(end, fence=-1)
+        (error,) = await append(store, change)
+        law(isinstance(error, Stale), f"what comes for it is Stale, not {error!r}")
+        law.equal(await store.history(Query()), [], "and leaves no call")
+
+
+@laws.opened(ALIVE)
+async def an_id_that_was_refused_can_be_removed(store: Store) -> None:
+    end = await ended(store, "a")
+    (error,) = await append(store, creation("a"))
+    law(isinstance(error, Duplicate), "an identity is used once")
+    law.equal(await store.events(end.key, "b", 0), [], "a key with another id is no call")
+    law.equal((await store.sweep(Keep(calls=0), 10)).calls, 1, "the call is removed")
+    await created(store, "a")
 
 
 @laws

@@ -88,13 +88,51 @@ async def a_claimed_call_is_given_into_another_queue(one: Store) -> None:
 
 
 @laws.opened(ALIVE)
+async def a_call_keeps_the_queue_and_the_priority_that_it_was_made_with(one: Store) -> None:
+    """Also if it had an owner from the beginning, and is handed back."""
+    low, high = creation("low"), creation("high", priority=5)
+    low.queue = high.queue = "tool@2"
+    await _wait(one, low, high)
+    await one.hand_back([low.key, high.key])
+    law.equal(await _claimed(one, 9), [], "the queue of the tool's name is another one")
+    law.equal(await _claimed(one, 9, "tool@2"), ["high", "low"], "by priority")
+
+
+@laws.opened(ALIVE)
+async def a_waiting_call_moves_to_another_queue(one: Store) -> None:
+    """An append that has the fence of a call without an owner."""
+    change = waiting_call("a", queue="tool@2")
+    await _wait(one, change)
+    moved = news(change, owned=False, queue="tool")
+    law.equal(await append(one, moved), [None], "it is given into another queue")
+    law.equal([(each.queue, each.count) for each in await one.backlog()], [("tool", 1)], "it waits there")
+    end = news(moved, state=State.CANCELLED, ended_at=200.0)
+    law.equal(await append(one, end), [None], "it ends without having been claimed")
+    law.equal(await one.backlog(), [], "nothing waits any more")
+    law.equal(await _claimed(one, 9, "tool", "tool@2"), [], "nothing is claimed")
+
+
+@laws.opened(ALIVE)
+async def fewer_slots_are_always_granted(one: Store) -> None:
+    law(await one.hold("tool:a", 2, 2), "free slots are granted")
+    law(await one.hold("tool:a", 2, 1), "saying it twice is saying it once, also when the capacity has shrunk")
+    law(not await one.hold("tool:a", 3, 2), "more than the capacity are refused")
+    law(await one.hold("tool:a", 1, 0), "fewer are granted")
+    law(not await one.hold("tool:a", 2, 1), "and what was given back is not held any more")
+
+
+@laws.opened(ALIVE)
 async def the_backlog_counts_waiting_calls_by_queue(one: Store) -> None:
     law.equal(await one.backlog(), [], "nothing waits")
     await created(one, "mine")
-    changes = [waiting_call(f"c{n}", caller=f"k{n % 2}", priority=n, at=50.0 + n) for n in range(3)]
+    changes = [waiting_call(f"c{n}", caller=f"k{n % 2}", priority=n, at=50.0 - n) for n in range(3)]
     await _wait(one, *changes, waiting_call("new", queue="tool@2"))
     found = [(each.queue, each.count, each.oldest_at) for each in await one.backlog()]
-    law.equal(found, [("tool", 3, 50.0), ("tool@2", 1, 100.0)], "calls without an owner, and when the oldest was made")
+    law.equal(
+        found,
+        [("tool", 3, 50.0), ("tool@2", 1, 100.0)],
+        "calls without an owner, and when the one that was stored first was made",
+    )
     await one.claim_waiting(ANY_TOOL, 1)  # the one of the highest priority of the first caller
     law.equal(
         [(each.queue, each.count) for each in await one.backlog()],

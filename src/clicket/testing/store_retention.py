@@ -89,6 +89,54 @@ async def what_must_stay_is_kept_until_it_is_released(store: Store) -> None:
     law.equal((step.calls, await _left(store, 6)), (1, [2]), "released ones count again, in the order of their ends")
 
 
+@laws.opened(ALIVE)
+async def a_kept_call_counts_nothing_whatever_comes_late(store: Store) -> None:
+    end = await ended(store, "kept")
+    for id, thread in (("a", "t"), ("b", "u"), ("c", "u")):
+        first = await created(store, id, thread=thread)
+        law.equal(await append(store, news(first, state=State.COMPLETED, ended_at=200.0)), [None], "a call ends")
+
+    async def keep(calls: list[Stored]) -> set[int]:
+        return {stored.key for stored in calls if stored.id == "kept"}
+
+    step = await store.sweep(Keep(thread_bytes=0), 2, on_remove=keep)
+    while step.more:
+        step = await store.sweep(Keep(thread_bytes=0), 2, on_remove=keep)
+    law.equal([call.id for call in await store.history(Query())], ["kept"], "the others are removed")
+    law.equal(await append(store, news(end, fence=-1, state=State.COMPLETED)), [None], "a late result of it")
+    other = news(await created(store, "d", thread="u"), state=State.COMPLETED, ended_at=200.0)
+    law.equal(await append(store, other), [None], "another call ends")
+    law.equal((await store.sweep(Keep(thread_bytes=0), 10)).calls, 1, "a call that is over is removed")
+    law.equal([call.id for call in await store.history(Query())], ["kept"], "the other one stays kept")
+
+
+@laws.opened(ALIVE)
+async def a_busy_thread_does_not_push_out_others(store: Store) -> None:
+    """What a bound of threads removes does not count against the bounds of all; and each call is counted once, in steps of any size."""
+
+    async def swept(threads: str, keep: Keep, limit: int) -> tuple[int, list[int]]:
+        for n, thread in enumerate(threads):
+            change = await created(store, f"c{n}", thread=thread)
+            end = news(change, state=State.COMPLETED, ended_at=200.0 + n)
+            law.equal(await append(store, end), [None], "a call ends")
+        would, calls, more = await store.sweep(keep, 100, dry=True), 0, True
+        while more:
+            step = await store.sweep(keep, limit)
+            calls, more = calls + step.calls, step.more
+        law.equal(would.calls, calls, "a dry step counts what would go")
+        left = await _left(store, len(threads))
+        await store.sweep(Keep(calls=0), 100)
+        return calls, left
+
+    for limit in (1, 2, 100):
+        busy = await swept("tuuu", Keep(calls=3, thread_calls=2), limit)
+        law.equal(busy, (1, [0, 2, 3]), "the oldest of the busy thread goes, and no other")
+        both = await swept("utttuu", Keep(calls=1, thread_calls=1), limit)
+        law.equal(both, (5, [5]), "what is left of the threads counts")
+        aged = await swept("utttu", Keep(since=201.5, calls=2, thread_calls=2), limit)
+        law.equal(aged, (3, [3, 4]), "what is too old does not count, either")
+
+
 async def _left(store: Store, number: int) -> list[int]:
     return [n for n in range(number) if await seqs(store, f"c{n}")]
 
@@ -183,6 +231,22 @@ async def results_are_cached_with_their_outcome(store: Store) -> None:
     stale.cache = CacheUse("poison", False, _item("poison"))
     await append(store, stale)
     law.equal(await _get(store, "poison"), None, "an outcome that was refused leaves nothing in the cache")
+
+
+@laws.opened(ALIVE)
+async def results_of_a_group_are_cached_in_its_order(store: Store) -> None:
+    first, second, third = [await created(store, id) for id in "abc"]
+    uses = (
+        (second, CacheUse("k", False, _item("k", b"1"))),
+        (third, CacheUse("k", True)),
+        (first, CacheUse("k", False, _item("k", b"2", at=101.0))),
+    )
+    ends = [news(change, state=State.COMPLETED, ended_at=120.0, cache=use) for change, use in uses]
+    law.equal(await append(store, *ends), [None] * 3, "several calls end in one turn of the loop")
+    found = await _get(store, "k")
+    law(found is not None and (found.body, found.access_count) == (b"2", 0), "the last one's result is there, unused")
+    stats = await store.cache_stats()
+    law.equal((stats.items, stats.hits, stats.misses), (1, 1, 2), "each use is counted")
 
 
 @laws.opened(ALIVE)

@@ -565,15 +565,15 @@ class StoreModel:
     # Retention.
 
     def over(self, keep: Keep) -> list[_Call]:
-        """The ended calls that break a bound, in the order of their ends. Each bound is counted over all ended calls: of those, or of
-        those of one thread, the first to end are over it."""
+        """The ended calls that break a bound, in the order of their ends. What is too old, or over a bound of its thread, does not count
+        against the bounds of all."""
         ended = [call for call in self.calls.values() if call.ended_at is not None and not call.kept]
         ended.sort(key=lambda call: (call.ended_at or 0.0, call.key))
         going = {call.key for call in ended if keep.since is not None and (call.ended_at or 0.0) < keep.since}
-        going |= _first_over(ended, keep.calls, keep.bytes)
         for thread in {call.thread for call in ended}:
             of_thread = [call for call in ended if call.thread == thread]
             going |= _first_over(of_thread, keep.thread_calls, keep.thread_bytes)
+        going |= _first_over([call for call in ended if call.key not in going], keep.calls, keep.bytes)
         return [call for call in ended if call.key in going]
 
     def remove(self, keys: Iterable[int]) -> Sweep:

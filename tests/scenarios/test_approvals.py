@@ -12,7 +12,9 @@ from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound, make, states, types
 
 from clicket import Condition, Policy, Rule, State, tool
+from clicket.engine.stopping import Stopping
 from clicket.kernel import ToolStatus
+from clicket.testing import StepClock, with_clock
 
 
 @pytest.fixture
@@ -89,6 +91,48 @@ async def test_cancel_and_deadline_reach_a_call_that_waits_for_approval(store: s
         late = await rt.call("pay", {"amount": 2}, deadline=0.05)
         assert (late.state, late.metadata["phase"]) == (State.TIMEOUT, "deadline")
     assert not paid
+
+
+@pytest.mark.parametrize("decide", ["approve", "deny"])
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_decision_while_the_approval_expires_counts_if_it_is_acknowledged(
+    store: str, pay: Any, paid: list[int], decide: str, turns: int
+) -> None:
+    """`turns`: of the event loop, between the decision and the end of the approval's time."""
+    clock = StepClock()
+    policy = Policy(ask=["pay"], approval_timeout=60.0)
+    async with with_clock(make([pay], store, policy=policy), clock) as rt:
+        handle = await rt.submit("pay", {"amount": 5}, id="p")
+        deciding = asyncio.create_task(getattr(rt, decide)("p"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        clock.advance(61)
+        counts = await asyncio.wait_for(deciding, PATIENCE)
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
+        assert_sound(await rt.get("p"))
+    decided = State.COMPLETED if decide == "approve" else State.FAILED
+    assert result.state is (decided if counts else State.TIMEOUT)
+    assert paid == ([5] if result.success else [])
+
+
+async def test_a_process_that_dies_after_it_has_closed_the_question(
+    sqlite: str, pay: Any, paid: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No decision is taken meanwhile, and the next process ends the call."""
+    policy = Policy(ask=["pay"], approval_timeout=0.05)
+    closed = asyncio.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(Stopping, "_expire_soon", lambda *_: closed.set())
+        async with make([pay], sqlite, policy=policy) as rt:
+            await rt.submit("pay", {"amount": 5}, id="p")
+            await closed.wait()
+            assert await rt.approve("p") is False
+    async with make([pay], sqlite, policy=policy) as rt:
+        assert await rt.approve("p") is False
+        result = await asyncio.wait_for((await rt.handle("p")).result(), PATIENCE)
+        assert (result.state, result.metadata["phase"]) == (State.TIMEOUT, "approval")
+        assert_sound(await rt.get("p"))
+    assert paid == []
 
 
 async def test_an_approval_survives_a_restart(sqlite: str, pay: Any, paid: list[int]) -> None:

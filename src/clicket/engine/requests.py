@@ -81,6 +81,18 @@ class Requests:
 
 
 def asked_in(stored: Stored) -> str | None:
-    """The hash of the question that a call waits with; None if it waits for no decision."""
+    """The hash of the question that a call waits with; None if it waits for no decision, or takes none any more."""
     record = read(stored.id, stored.events)
-    return record.approval["hash"] if record.waiting_for == "approval" and record.approval is not None else None
+    if record.waiting_for != "approval" or record.approval is None or _is_closed(stored):
+        return None
+    return str(record.approval["hash"])
+
+
+def _is_closed(stored: Stored) -> bool:
+    """Has the owner closed the last question, because its time was over? It ends the call next."""
+    for event in reversed(stored.events):
+        if event.type == "approval_requested":
+            return False
+        if event.type == "note" and "approval_closed" in event.data:
+            return True
+    return False

@@ -57,8 +57,12 @@ class Stopping:
         if call.entry.waiting_for is None:
             self.stop(call, reason)
         else:
-            # A decision may be on record that this process has not read yet. An append without events reads it, and the journal
-            # reports it in the same turn of the loop.
+            # A decision may be on record that this process has not read yet. This append reads it, and the journal reports it in the
+            # same turn of the loop.
+            if reason == "approval":
+                # No decision is taken from this commit on. Else one could be acknowledged while the end is being written.
+                closed = {"text": "No decision is taken any more: the time for it is over.", "approval_closed": True}
+                self._journal.record(call.entry, "note", closed)
             self._journal.commit(call.entry, partial(self._expire_soon, call, reason))
 
     def _expire_soon(self, call: Call, reason: str, error: ClicketError | None) -> None:

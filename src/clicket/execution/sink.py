@@ -41,7 +41,18 @@ MAX_OUTPUT_BYTES = 1024 * 1024
 MAX_REPORTS = 1_000
 _REPORT_EVERY = 1.0
 _OURS = frozenset(
-    {"claims", "declared", "entry", "external", "external_closed", "masked", "sealed", "waiting_for", "waits"}
+    {
+        "approval_closed",
+        "claims",
+        "declared",
+        "entry",
+        "external",
+        "external_closed",
+        "masked",
+        "sealed",
+        "waiting_for",
+        "waits",
+    }
 )
 """Fields of notes that the runtime reads back after a crash. A tool's notes do not have them."""
 _REASONS = frozenset({"checkpoint", "output_limit"})

@@ -78,8 +78,9 @@ bench-answers: dev-env  ## answers of a language model of 1.5 billion parameters
 	@test -d .cache/bench/search/documents || $(PY) -m benchmarks.search.documents .cache/bench/search/documents
 	@$(PY) -m benchmarks.search.model_answers $(ARGS)
 
-docs: dev-env  ## redraw the state diagrams and rewrite docs/reference from the code
+docs: dev-env  ## redraw the state diagrams, and rewrite docs/reference and docs/peers-bugs.md from the code
 	@$(PY) scripts/diagrams.py
+	@$(PY) scripts/peers_bugs.py
 	@$(PY) scripts/docs.py
 
 console: dev-env  ## build the web console from web/ into the package, with the locked Node

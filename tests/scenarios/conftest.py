@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.crash.nest import Nest
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.redis_server import RedisServer, redis_server
 from tests.scenarios.kit import sqlite_url
@@ -33,3 +34,16 @@ def postgres() -> Iterator[PostgresServer]:
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     with redis_server(tmp_path_factory.mktemp("redis")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def _nest() -> Iterator[Nest]:
+    with Nest() as running:
+        yield running
+
+
+@pytest.fixture
+def nest(_nest: Nest) -> Iterator[Nest]:
+    """Starts processes that a scenario kills, one at a time."""
+    yield _nest
+    _nest.tidy()

@@ -1070,9 +1070,8 @@ _AGENTS = (
         (
             Change(
                 "agents/subagents.py",
-                '            if log.stopping != "shutdown":  # on a shutdown this call and the turn are handed back, and continue later\n'
-                '                await agent.stop(thread, "the call of the agent was cancelled")\n',
-                "",
+                '            if log.stopping != "shutdown" and not log.entry.fenced:\n',
+                "            if False:\n",
             ),
         ),
         "Stopping a turn stops the turns of the agents that it called.",
@@ -1138,10 +1137,14 @@ _STORE = (
         (
             Change(
                 "stores/sqlite/appends.py",
-                "request=0 WHERE key=? AND seq=? AND fence=?",
-                "request=0 WHERE key=? AND seq=? AND fence>=?",
+                'waiting_for=?,request=0 "\n    "WHERE key=? AND seq=? AND fence=?',
+                'waiting_for=?,request=0 "\n    "WHERE key=? AND seq=? AND fence>=?',
             ),
-            Change("stores/sqlite/appends.py", "AND fence=? AND ended_at IS NULL", "AND fence>=? AND ended_at IS NULL"),
+            Change(
+                "stores/sqlite/appends.py",
+                'last_unit_seq=?,code=? "\n    "WHERE key=? AND seq=? AND fence=?',
+                'last_unit_seq=?,code=? "\n    "WHERE key=? AND seq=? AND fence>=?',
+            ),
         ),
         "One outcome: the store refuses appends with an older fence, so a former owner cannot write.",
     ),

@@ -91,32 +91,28 @@ async def test_vercel_3841_a_result_that_was_acknowledged(tmp_path: Path, nest: 
             await rt.complete(token, "signed again")
 
 
-@pytest.mark.parametrize("first", ["result", "timeout", "both"])
-async def test_vercel_3070_several_results_race_against_a_timeout(sqlite: str, first: str) -> None:
+@pytest.mark.parametrize("turns", range(6))
+async def test_vercel_3070_several_results_race_against_a_timeout(store: str, turns: int) -> None:
     """Two of three results arrive, the third at the deadline. The journal says which came first, and a restart says the same."""
     clock = StepClock()
-    async with with_clock(make([sign], sqlite), clock) as rt:
-        ids = ("a", "b", "c")
+    ids = ("a", "b", "c")
+    async with with_clock(make([sign], store), clock) as rt:
         found = await waiting_outside(rt, *ids)
         for id in ids[:2]:
             await rt.complete(found[id], "signed")
-        if first == "timeout":
-            clock.advance(61)
         completing = asyncio.create_task(rt.complete(found["c"], "signed"))
-        if first == "both":
+        for _ in range(turns):
             await asyncio.sleep(0)
-            clock.advance(61)
+        clock.advance(61)
         (heard,) = await asyncio.gather(completing, return_exceptions=True)
-        if first == "result":
-            clock.advance(61)
         ends = {id: (await result_of(rt, id)).state for id in ids}
         assert ends["a"] == ends["b"] == State.COMPLETED
         assert ends["c"] is (State.TIMEOUT if isinstance(heard, Conflict) else State.COMPLETED)
-        assert first == "both" or ends["c"] is (State.TIMEOUT if first == "timeout" else State.COMPLETED)
-    async with make([sign], sqlite) as rt:
-        assert {id: (await result_of(rt, id)).state for id in ids} == ends
         for id in ids:
             assert_sound(await rt.get(id))
+    if store != "memory://":
+        async with make([sign], store) as rt:
+            assert {id: (await result_of(rt, id)).state for id in ids} == ends
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])

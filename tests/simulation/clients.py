@@ -66,6 +66,8 @@ class Clients:
         chance = self._world.chance
         waits = (0, 0, 0.01, 0.1, 0.5, 1.4, 5.0)
         name = chance.choice(TOOLS).name
+        if name == "deadly" and (self._cluster.is_quiet or chance.random() < 0.7):
+            name = "put"
         given: dict[str, Any] = {"before": chance.choice(waits), "after": chance.choice(waits)}
         if name in ("pay", "put"):
             given["fails"] = chance.choice((0, 0, 1, 4))
@@ -122,6 +124,8 @@ class Clients:
     def _cancel(self, id: str) -> None:
         async def cancel(member: Member) -> None:
             took = await self._runtime(member, id).cancel(id)
+            if took:
+                self._scene.cancelled.setdefault(id, self._world.now)
             self._scene.acks.append(Ack(did="cancel", id=id, took=took))
 
         if (member := self._cluster.up()) is not None:

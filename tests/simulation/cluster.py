@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextvars import Context
 from functools import partial
 
 from tests.simulation.clients import Clients
@@ -50,7 +51,8 @@ class Member:
     async def _live(self) -> None:
         cluster = self.cluster
         settings = Settings(
-            store="memory://", lease=LEASE, cancel_grace=0.3, close_timeout=2.0, queue_timeout=20.0, max_concurrency=4, open_timeout=30.0,
+            store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, queue_timeout=20.0, max_concurrency=4,
+            open_timeout=30.0,
             budgets=BUDGETS,
         )  # fmt: skip
         gives_away = self.place == cluster.gives_away
@@ -94,7 +96,11 @@ class Cluster:
         self.members: list[Member] = []
         self._size, self._calls, self._faults = members, calls, faults
         self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.15
+        self.is_quiet = not faults
+        self.people_away = not self.has_agents and chance.random() < 0.2
+        """No person decides, and no other system answers: every wait ends by its limit."""
         self.clients, self.conversations = Clients(self), Conversations(self)
+        self.scene.kill = self._kill
         self.faults = Counter[str]()
         self.stored_calls = 0
         self.is_slow = bool(world.loop.slow)
@@ -111,7 +117,8 @@ class Cluster:
         plan: list[tuple[float, Callable[[], None]]] = [
             (chance.uniform(0, 10), partial(self.clients.make_call, number)) for number in range(self._calls)
         ]
-        plan += [(chance.uniform(0.5, _STORM), self.clients.ask_a_person) for _ in range(self._calls)]
+        if not self.people_away:
+            plan += [(chance.uniform(0.5, _STORM), self.clients.ask_a_person) for _ in range(self._calls)]
         if self.has_agents:
             plan += [
                 (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 3)
@@ -137,7 +144,8 @@ class Cluster:
         until = self.world.now + _REST
         while self.world.now < until:
             self.replace_the_dead()
-            self.clients.ask_all_people()
+            if not self.people_away:
+                self.clients.ask_all_people()
             self.conversations.send_unanswered()
             await asyncio.sleep(1.0)
             if self.is_at_rest():
@@ -231,7 +239,7 @@ class Cluster:
     def fault(self) -> None:
         chance, world = self.world.chance, self.world
         member = chance.choice(self.members)
-        kind = chance.choice(("crash", "crash", "crash", "pause", "pause", "leave", "cut", "skew"))
+        kind = chance.choice(("crash", "crash", "crash", "pause", "pause", "leave", "cut", "cut", "skew"))
         self.faults[kind] += 1
         if kind == "crash":
             self.crash(member)
@@ -240,11 +248,18 @@ class Cluster:
         elif kind == "leave":
             member.leave()
         elif kind == "cut":
-            self.network.cut[member.node] = world.now + chance.uniform(0.5, 2 * LEASE)
+            self.network.cut[member.node] = world.now + chance.uniform(0.5, 4 * LEASE)
         else:
             member.node.skew = chance.uniform(-100, 100)
             member.node.skewed = True
         world.loop.call_later(chance.uniform(0, 4), self.replace_the_dead)
+
+    def _kill(self, node: Node | None) -> None:
+        for member in self.members:
+            if member.node is node:
+                self.faults["killed by its tool"] += 1
+                self.crash(member)
+                self.world.loop.call_later(self.world.chance.uniform(0, 3), self.replace_the_dead, context=Context())
 
     def crash(self, member: Member) -> None:
         """At one of the next callbacks, whichever process it is of."""

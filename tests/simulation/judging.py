@@ -30,7 +30,7 @@ def check(cluster: Cluster) -> None:
     acks = [
         ack for ack in scene.acks if ack.id in stored or ack.id in acknowledged
     ]  # a reader may see a call that is then refused
-    for finding in judge(plain, scene.effects, acks, RULES).findings:
+    for finding in judge(plain, scene.effects, acks, RULES, max_claims=3).findings:
         world.wrong(finding.kind, f"call {finding.id}: {finding.text}")
     for record in records:
         if record.tool not in RULES:
@@ -135,6 +135,37 @@ def bodies_are_stopped_in_time(cluster: Cluster, records: list[Record]) -> Wrong
     for body in cluster.scene.bodies:
         if body.tool in TIMEOUTS and body.ended is not None and body.ended - body.began > TIMEOUTS[body.tool] + 1.0:
             yield f"{body.id}: attempt {body.attempt} ran {body.ended - body.began:.1f} s, its tool has {TIMEOUTS[body.tool]} s"
+
+
+def silent_bodies_are_stopped(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A stream that says nothing for its idle timeout of 1.5 s is stopped."""
+    if cluster.is_slow or cluster.faults["pause"]:
+        return
+    for body in cluster.scene.bodies:
+        if body.tool == "stream" and body.ended is not None:
+            given = cluster.clients.given.get(body.id)
+            most = 0.0 if given is None else min(given[1]["before"], 1.5) + min(given[1]["after"], 1.5) + 1.0
+            if given is not None and body.ended - body.began > most:
+                yield f"{body.id} ran {body.ended - body.began:.1f} s, and should have been stopped after {most:.1f} s"
+
+
+def a_cancel_stops_work(cluster: Cluster, records: list[Record]) -> Wrong:
+    """After a cancel is acknowledged the call ends soon, and no attempt begins after the cancel is on record."""
+    for record in records:
+        asked = next((event.seq for event in record.events if event.type == "cancel_requested"), None)
+        ran = {body.attempt for body in cluster.scene.bodies if body.id == record.id}
+        for event in record.events:
+            if (
+                asked is not None
+                and event.seq > asked
+                and event.type == "attempt_started"
+                and event.data["attempt"] in ran
+            ):
+                yield f"{record.id}: attempt {event.data['attempt']} ran after its cancel was on record"
+        at = cluster.scene.cancelled.get(record.id)
+        troubled = cluster.faults or cluster.is_slow or cluster.network.was_bad
+        if at is not None and not troubled and record.ended_at is not None and record.ended_at > EPOCH + at + 2.0:
+            yield f"{record.id} ended {record.ended_at - EPOCH - at:.1f} s after its cancel was acknowledged"
 
 
 def questions_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -276,6 +307,8 @@ PREDICATES = (
     slots_return, one_body_at_a_time, an_outside_result_is_the_outcome, deadlines_hold, nobody_takes_over_from_the_living,
     no_more_at_once_than_allowed, rates_hold, a_due_time_is_one_call, messages_are_answered, each_use_has_one_result,
     one_answer_to_a_question, a_denied_call_does_not_run, approved_arguments_are_used, a_cached_result_is_its_callers,
+    silent_bodies_are_stopped,
+    a_cancel_stops_work,
     equal_calls_run_once, bodies_are_stopped_in_time, questions_end_in_time,
     a_recorded_reply_is_not_asked_for_again, the_accounts_are_the_ledger,
 )  # fmt: skip

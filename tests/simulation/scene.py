@@ -34,6 +34,10 @@ class Scene:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.kill: Callable[[Node | None], None] = lambda node: None
+        """Let a node crash at one of the next callbacks."""
+        self.cancelled: dict[str, float] = {}
+        """When a cancel of a call was acknowledged first."""
         self.is_on_record: Callable[[str, int], bool] = lambda call, attempt: True
         """Does the store have the start of this attempt?"""
         self.recorded: Callable[[], Iterable[tuple[str, int]]] = tuple
@@ -109,7 +113,10 @@ async def put(before: float, after: float, fails: int, ctx: ToolContext) -> dict
 
 @tool(read_only=True, cache=60, timeout=4, max_retries=1)
 async def look_up(before: float, after: float, key: int, ctx: ToolContext) -> dict[str, Any]:
-    return await work(ctx, before, after)
+    done = await work(ctx, before, after)
+    if scene().world.chance.random() < 0.2:
+        raise ValueError("not found")
+    return done
 
 
 @tool(recovery="ask", timeout=4, max_retries=0)
@@ -200,8 +207,33 @@ async def rated(before: float, after: float, ctx: ToolContext) -> dict[str, Any]
     return await work(ctx, before, after)
 
 
+@tool(idempotent=True, timeout=4, max_retries=0)
+async def deadly(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    """Its process dies each time."""
+    scene().begin(ctx, before)
+    await asyncio.sleep(before)
+    scene().kill(NODE.get())
+    await asyncio.sleep(after)
+    return scene().effect(ctx)
+
+
 POLICY = Policy(ask=["approved"], approval_timeout=12.0)
-TOOLS = [rated, pay, put, look_up, confirm, approved, stream, stubborn, broken, narrow, in_thread, checked, order]
+TOOLS = [
+    deadly,
+    rated,
+    pay,
+    put,
+    look_up,
+    confirm,
+    approved,
+    stream,
+    stubborn,
+    broken,
+    narrow,
+    in_thread,
+    checked,
+    order,
+]
 TIMEOUTS = {
     "pay": 3,
     "put": 2,
@@ -227,4 +259,5 @@ RULES = {
     "checked": Rule(max_retries=1),
     "order": Rule(max_retries=0),
     "rated": Rule(max_retries=0),
+    "deadly": Rule(repeatable=True, max_retries=0),
 }

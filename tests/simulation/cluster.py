@@ -13,6 +13,7 @@ from tests.simulation.conversations import Conversations
 from tests.simulation.loop import Node
 from tests.simulation.network import Network
 from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace
+from tests.simulation.receiver import WEBHOOKS, SimulatedSender
 from tests.simulation.scene import POLICY, TOOLS, Scene
 from tests.simulation.team import Team
 from tests.simulation.world import World
@@ -20,6 +21,7 @@ from tests.simulation.world import World
 from clicket import Runtime
 from clicket.errors import StoreUnavailable
 from clicket.settings import Settings
+from clicket.webhooks import service
 
 __all__ = ["Cluster"]
 
@@ -53,7 +55,7 @@ class Member:
         settings = Settings(
             store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, queue_timeout=20.0, max_concurrency=4,
             open_timeout=30.0,
-            budgets=BUDGETS,
+            budgets=BUDGETS, webhooks=WEBHOOKS if cluster.has_webhooks else (),
         )  # fmt: skip
         gives_away = self.place == cluster.gives_away
         runtime = Runtime(
@@ -97,6 +99,7 @@ class Cluster:
         self._size, self._calls, self._faults = members, calls, faults
         self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.15
         self.is_quiet = not faults
+        self.has_webhooks = chance.random() < 0.15
         self.people_away = not self.has_agents and chance.random() < 0.2
         """No person decides, and no other system answers: every wait ends by its limit."""
         self.clients, self.conversations = Clients(self), Conversations(self)
@@ -113,6 +116,7 @@ class Cluster:
 
     async def run(self) -> None:
         world, chance = self.world, self.world.chance
+        service.HttpSender = SimulatedSender  # type: ignore[misc, assignment]
         self.members = [Member(self, place) for place in range(self._size)]
         plan: list[tuple[float, Callable[[], None]]] = [
             (chance.uniform(0, 10), partial(self.clients.make_call, number)) for number in range(self._calls)
@@ -137,6 +141,7 @@ class Cluster:
     async def rest(self) -> None:
         """The faults are over: everything ends."""
         self.network.calm()
+        self.scene.is_storm = False
         self.world.loop.on_step = lambda: None
         for member in self.members:
             member.node.skew = 0.0
@@ -157,6 +162,10 @@ class Cluster:
                     "everything ends",
                     f"call {call.id} of {call.tool} is {call.state} for ever, waiting for {call.waiting_for}",
                 )
+            elif not self.was_told(call):
+                self.world.wrong(
+                    "webhooks arrive", f"call {call.id} of {call.tool} has ended, and the other system was not told"
+                )
         for member in self.members:
             for client in member.clients:
                 if member.node.is_alive and not client.done():
@@ -169,12 +178,14 @@ class Cluster:
         up = all(member.is_up for member in self.members)
         answered = all(message.answers for message in self.conversations.messages)
         scheduled = not self.has_schedule or self.world.now > _STORM + 130
-        return (
-            up
-            and answered
-            and scheduled
-            and not waiting
-            and all(call.ended_at is not None for call in self.place.calls())
+        if not (up and answered and scheduled) or waiting:
+            return False
+        return all(call.ended_at is not None and self.was_told(call) for call in self.place.calls())
+
+    def was_told(self, call: Seen) -> bool:
+        """Does the other system know that it has ended, if there is one?"""
+        return not self.has_webhooks or any(
+            told[:3] == ("call.ended", call.thread, call.id) for told in self.scene.webhooks
         )
 
     def _is_on_record(self, id: str, attempt: int) -> bool:

@@ -248,6 +248,20 @@ def a_due_time_is_one_call(cluster: Cluster, records: list[Record]) -> Wrong:
             yield f"{due} was due, and has no call"
 
 
+def a_webhook_has_one_id(cluster: Cluster, records: list[Record]) -> Wrong:
+    ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for kind, thread, call, state, id in cluster.scene.webhooks:
+        if kind == "call.ended":
+            ids[thread, call].add(id)
+            if not any(
+                record.id == call and record.thread == thread and record.state.value == state for record in records
+            ):
+                yield f"the other system was told that {call} is {state}"
+    for (_, call), found in ids.items():
+        if len(found) > 1:
+            yield f"the end of {call} was told under {len(found)} ids"
+
+
 def messages_are_answered(cluster: Cluster, records: list[Record]) -> Wrong:
     """Each message has one turn, which finishes, and every answer to it is the same."""
     turns = Counter(
@@ -308,6 +322,7 @@ PREDICATES = (
     no_more_at_once_than_allowed, rates_hold, a_due_time_is_one_call, messages_are_answered, each_use_has_one_result,
     one_answer_to_a_question, a_denied_call_does_not_run, approved_arguments_are_used, a_cached_result_is_its_callers,
     silent_bodies_are_stopped,
+    a_webhook_has_one_id,
     a_cancel_stops_work,
     equal_calls_run_once, bodies_are_stopped_in_time, questions_end_in_time,
     a_recorded_reply_is_not_asked_for_again, the_accounts_are_the_ledger,

@@ -27,6 +27,7 @@ class Seen(NamedTuple):
     """A call as it is stored at this moment."""
 
     id: str
+    thread: str
     tool: str
     state: str
     waiting_for: str | None
@@ -61,7 +62,9 @@ class ModelPlace:
     def calls(self, id: str | None = None) -> Iterator[Seen]:
         for call in self.model.calls.values():
             if id is None or call.id == id:
-                yield Seen(call.id, call.tool, call.state.value, call.waiting_for, call.ended_at, call.events)
+                yield Seen(
+                    call.id, call.thread, call.tool, call.state.value, call.waiting_for, call.ended_at, call.events
+                )
 
     def slots(self) -> dict[str, int]:
         return {name: sum(held.values()) for name, held in self.model.slots.items() if sum(held.values())}
@@ -74,7 +77,7 @@ class ModelPlace:
         pass
 
 
-_SEEN = "SELECT key, id, tool, state, waiting_for, ended_at FROM calls WHERE state <> 'swept'"
+_SEEN = "SELECT key, id, thread, tool, state, waiting_for, ended_at FROM calls WHERE state <> 'swept'"
 
 
 class SqlitePlace:

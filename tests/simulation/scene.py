@@ -36,6 +36,9 @@ class Scene:
         self.world = world
         self.kill: Callable[[Node | None], None] = lambda node: None
         """Let a node crash at one of the next callbacks."""
+        self.webhooks: list[tuple[str, str, str, str, str]] = []
+        """What another system received: the kind of the notice; thread, id and state of the call; the notice's own id."""
+        self.is_storm = True
         self.cancelled: dict[str, float] = {}
         """When a cancel of a call was acknowledged first."""
         self.is_on_record: Callable[[str, int], bool] = lambda call, attempt: True

@@ -19,7 +19,9 @@ MAX_PATHS = 4_000
 MAX_NODES = 10_000
 MAX_PATTERNS = 25_000
 """The most states of all patterns of a schema together: some 30 ms to build them."""
-_ATOMS = re.compile(r"(?P<open>\()|(?P<close>\))|(?P<times>\{[\d, ]{0,40}\})|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]?|.", re.DOTALL)
+_ATOMS = re.compile(
+    r"(?P<open>\()|(?P<close>\))|(?P<times>\{[\d, ]{0,40}\})|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]?|.", re.DOTALL
+)
 _WIDE = {".": 6, "[^": 6, r"\D": 6, r"\S": 6, r"\W": 6, r"\d": 20}
 """Atoms that stand for many characters of Unicode: their states, measured."""
 MAX_CHAIN = 100

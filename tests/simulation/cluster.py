@@ -10,6 +10,7 @@ from functools import partial
 
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import Conversations
+from tests.simulation.lanes import SimulatedWorker
 from tests.simulation.loop import Node
 from tests.simulation.network import Network
 from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace
@@ -20,6 +21,7 @@ from tests.simulation.world import World
 
 from clicket import Runtime
 from clicket.errors import StoreUnavailable
+from clicket.execution.processes import pool
 from clicket.settings import Settings
 from clicket.webhooks import service
 
@@ -97,7 +99,7 @@ class Cluster:
         self.scene.recorded, self.scene.is_on_record = self._recorded, self._is_on_record
         self.members: list[Member] = []
         self._size, self._calls, self._faults = members, calls, faults
-        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.15
+        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.08
         self.is_quiet = not faults
         self.has_webhooks = chance.random() < 0.15
         self.people_away = not self.has_agents and chance.random() < 0.2
@@ -117,6 +119,7 @@ class Cluster:
     async def run(self) -> None:
         world, chance = self.world, self.world.chance
         service.HttpSender = SimulatedSender  # type: ignore[misc, assignment]
+        pool.Worker = SimulatedWorker  # type: ignore[misc, assignment]
         self.members = [Member(self, place) for place in range(self._size)]
         plan: list[tuple[float, Callable[[], None]]] = [
             (chance.uniform(0, 10), partial(self.clients.make_call, number)) for number in range(self._calls)

@@ -22,8 +22,8 @@ _current: list[Scene] = []
 class Body:
     """A run of a tool's body. `ended` is None while it runs, and for ever if its process died."""
 
-    def __init__(self, ctx: ToolContext, node: Node | None, began: float, before: float) -> None:
-        self.id, self.attempt, self.tool, self.key = ctx.call_id, ctx.attempt, ctx.tool, ctx.idempotency_key
+    def __init__(self, id: str, attempt: int, tool: str, node: Node | None, began: float, before: float) -> None:
+        self.id, self.attempt, self.tool = id, attempt, tool
         self.node, self.began = node, began
         self.before = before
         self.ended: float | None = None
@@ -70,10 +70,12 @@ class Scene:
                 self.asked_again.append(f"step {number} of {text!r}")
 
     def begin(self, ctx: ToolContext, before: float = 0.0) -> Body:
-        body = Body(ctx, NODE.get(), self.world.now, before)
-        if not self.is_on_record(ctx.call_id, ctx.attempt):
+        return self.began(Body(ctx.call_id, ctx.attempt, ctx.tool, NODE.get(), self.world.now, before))
+
+    def began(self, body: Body) -> Body:
+        if not self.is_on_record(body.id, body.attempt):
             self.world.wrong(
-                "intent before effect", f"attempt {ctx.attempt} of {ctx.call_id} runs, and its start is not stored"
+                "intent before effect", f"attempt {body.attempt} of {body.id} runs, and its start is not stored"
             )
         self.bodies.append(body)
         return body
@@ -176,6 +178,12 @@ def in_thread(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
     return scene().effect(ctx)
 
 
+@tool(isolation="process", timeout=4, max_retries=1, retry_delay=0.1)
+def in_process(before: float, after: float) -> dict[str, Any]:
+    """Its body is that of the simulated child process (`lanes.py`)."""
+    raise AssertionError("it runs in a child process")
+
+
 async def was_it_done(call: CallInDoubt, ctx: ToolContext) -> Happened | DidNotHappen | Unknown:
     here = scene()
     await asyncio.sleep(here.world.chance.random())
@@ -234,6 +242,7 @@ TOOLS = [
     broken,
     narrow,
     in_thread,
+    in_process,
     checked,
     order,
 ]
@@ -262,5 +271,6 @@ RULES = {
     "checked": Rule(max_retries=1),
     "order": Rule(max_retries=0),
     "rated": Rule(max_retries=0),
+    "in_process": Rule(max_retries=1),
     "deadly": Rule(repeatable=True, max_retries=0),
 }

@@ -81,6 +81,7 @@ bench-answers: dev-env  ## answers of a language model of 1.5 billion parameters
 docs: dev-env  ## redraw the state diagrams, and rewrite docs/reference and docs/peers-bugs.md from the code
 	@$(PY) scripts/diagrams.py
 	@$(PY) scripts/peers_bugs.py
+	@$(PY) scripts/reliability.py
 	@$(PY) scripts/docs.py
 
 console: dev-env  ## build the web console from web/ into the package, with the locked Node

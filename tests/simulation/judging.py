@@ -196,7 +196,7 @@ def deadlines_hold(cluster: Cluster, records: list[Record]) -> Wrong:
             yield f"{record.id} ended {record.ended_at - begun - given[2]['deadline']:.1f} s after its deadline"
 
 
-def nobody_takes_over_from_the_living(cluster: Cluster, records: list[Record]) -> Wrong:
+def no_takeover_without_a_death(cluster: Cluster, records: list[Record]) -> Wrong:
     if cluster.faults or cluster.is_slow or cluster.network.was_bad:
         return
     for record in records:
@@ -318,7 +318,7 @@ def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wron
 
 
 PREDICATES = (
-    slots_return, one_body_at_a_time, an_outside_result_is_the_outcome, deadlines_hold, nobody_takes_over_from_the_living,
+    slots_return, one_body_at_a_time, an_outside_result_is_the_outcome, deadlines_hold, no_takeover_without_a_death,
     no_more_at_once_than_allowed, rates_hold, a_due_time_is_one_call, messages_are_answered, each_use_has_one_result,
     one_answer_to_a_question, a_denied_call_does_not_run, approved_arguments_are_used, a_cached_result_is_its_callers,
     silent_bodies_are_stopped,

@@ -1,0 +1,93 @@
+"""Rewrites docs/reliability.md and docs/zh-CN/reliability.md from tests/simulation/record.toml. `--check` changes nothing."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT / "tests" / "simulation" / "record.toml"
+MADE = "<!-- made by scripts/reliability.py from tests/simulation/record.toml; do not edit -->"
+PAGES = {"en": ROOT / "docs" / "reliability.md", "zh": ROOT / "docs" / "zh-CN" / "reliability.md"}
+
+ENGLISH_HEAD = """# Reliability: what is promised, how it is tested, what was found
+
+Three ways look for orders of events that break a promise. **Real kills** (`make crash`): processes end by SIGKILL, stop
+past their lease, lose their store. **Simulation** (`make sim`): the whole product runs on a loop, a clock, a network and
+threads that one seed decides; a seed repeats byte by byte, and `python -m tests.simulation.run --seed N` shows what happens
+in it. **An oracle**: random operations on each store must agree with a pure model of the store. The judge of a seed reads
+what the outside sees: answers, effects, events, webhooks, the ledger.
+
+## Guarantees
+
+| guarantee | what it says | predicates of the simulation | tests |
+|---|---|---|---|
+"""
+CHINESE_HEAD = """# 可靠性：承诺了什么，如何测试，发现了什么
+
+有三种方法寻找会破坏承诺的事件顺序。**真实的终止**（`make crash`）：进程被 SIGKILL 结束、暂停超过租约、失去存储。\
+**仿真**（`make sim`）：整个产品运行在由一个种子决定的事件循环、时钟、网络和线程上；同一个种子逐字节重复，\
+`python -m tests.simulation.run --seed N` 显示其中发生的事情。**参照模型**：对每个存储的随机操作必须与存储的纯模型一致。\
+种子的评判者只读取外部所见：应答、效果、事件、webhook、账本。
+
+## 保证
+
+| 保证 | 内容 | 仿真中的判据 | 测试 |
+|---|---|---|---|
+"""
+
+
+def page(language: str) -> str:
+    data = tomllib.loads(DATA.read_text("utf-8"))
+    made = _english(data) if language == "en" else _chinese(data)
+    return "\n".join([MADE, *made]) + "\n"
+
+
+def _english(data: dict[str, Any]) -> list[str]:
+    lines = [*ENGLISH_HEAD.splitlines()]
+    for each in data["guarantee"]:
+        tests = ", ".join(f"[{Path(test).stem}](../{test})" for test in each["tests"])
+        lines.append(f"| {each['name']} | {each['text']} | {', '.join(each['predicates'])} | {tests} |")
+    lines += ["", "## What ran", "", "| what | command | how much | found |", "|---|---|---|---|"]
+    lines += [
+        f"| {each['what']} | `{each['command']}` | {each['ran']} | {each['found']} |" for each in data["campaign"]
+    ]
+    lines += ["", "## Faults found in clicket", "", "| fault | found by | mended by the commit |", "|---|---|---|"]
+    lines += [f"| {each['what']} | {each['by']} | {each['mended']} |" for each in data["fault"]]
+    lines += [
+        "",
+        "Bugs of other systems, tried here, have [a page of their own](peers-bugs.md).",
+        "",
+        "## What is not tested",
+        "",
+    ]
+    return lines + [f"- {each['text']}" for each in data["limit"]]
+
+
+def _chinese(data: dict[str, Any]) -> list[str]:
+    lines = [*CHINESE_HEAD.splitlines()]
+    for each in data["guarantee"]:
+        tests = "、".join(f"[{Path(test).stem}](../../{test})" for test in each["tests"])
+        lines.append(f"| {each['zh']} | {each['text_zh']} | {', '.join(each['predicates'])} | {tests} |")
+    lines += ["", "## 运行情况", "", "| 内容 | 命令 | 数量 | 结果 |", "|---|---|---|---|"]
+    lines += [
+        f"| {each['zh']} | `{each['command']}` | {each['ran']} | {each['found_zh']} |" for each in data["campaign"]
+    ]
+    lines += ["", "## 在 clicket 中发现的缺陷", "", "| 缺陷 | 发现方式 | 修复提交 |", "|---|---|---|"]
+    lines += [f"| {each['zh']} | {each['by']} | {each['mended']} |" for each in data["fault"]]
+    lines += ["", "在这里尝试过的其他系统的缺陷见[单独的页面](peers-bugs.md)。", "", "## 没有测试的内容", ""]
+    return lines + [f"- {each['zh']}" for each in data["limit"]]
+
+
+def main() -> None:
+    stale = [path for language, path in PAGES.items() if not path.exists() or path.read_text("utf-8") != page(language)]
+    if "--check" in sys.argv:
+        sys.exit(f"{', '.join(map(str, stale))}: run make docs" if stale else 0)
+    for language, path in PAGES.items():
+        path.write_text(page(language), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

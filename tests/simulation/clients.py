@@ -56,6 +56,7 @@ class Clients:
         self.given[id] = self._request(number)
         for _ in range(2 if chance.random() < 0.15 else 1):
             if (member := self._cluster.up()) is not None:
+                self._world.tell(member.node, f"a client calls {id}: {self.given[id]}")
                 self.do(member, self._call(member, id, waits=chance.random() < 0.6), id)
         if chance.random() < 0.25:
             self._world.loop.call_later(chance.expovariate(1), self._cancel, id)
@@ -97,11 +98,13 @@ class Clients:
         else:
             handle = await runtime.submit(tool, arguments, id=id, **options)
             self._scene.acks.append(Ack(did="submit", id=id))
+            self._world.tell(member.node, f"{id} is accepted")
             self._stored(id, "submit")
             self._answered(id, await handle.result())
 
     def _answered(self, id: str, result: ToolResult) -> None:
         code = result.error.code if result.error is not None else None
+        self._world.tell("client", f"{id} is {result.state} {code or result.output}")
         self._scene.acks.append(
             Ack(
                 did="result", id=id, state=result.state.value, code=code, output=result.output, artifact=result.artifact
@@ -123,7 +126,9 @@ class Clients:
 
     def _cancel(self, id: str) -> None:
         async def cancel(member: Member) -> None:
+            self._world.tell(member.node, f"a client cancels {id}")
             took = await self._runtime(member, id).cancel(id)
+            self._world.tell(member.node, f"the cancel of {id} is answered {took}")
             if took:
                 self._scene.cancelled.setdefault(id, self._world.now)
             self._scene.acks.append(Ack(did="cancel", id=id, took=took))
@@ -202,4 +207,5 @@ class Clients:
             took = await runtime.respond(record.id, {"id": record.id, "attempt": 0}, by=by, thread=thread)
         else:
             took = await runtime.deny(record.id, by=by, thread=thread)
+        self._world.tell("person", f"{by} decides on {record.id}: {took}")
         self._scene.acks.append(Ack(did="decide", id=record.id, took=took, text=by))

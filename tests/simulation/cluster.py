@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextvars import Context
 from functools import partial
 
@@ -42,6 +42,7 @@ class Member:
         world = cluster.world
         self.cluster, self.place = cluster, place
         self.node: Node = world.add_node(f"n{place}")
+        world.tell(self.node, "starts")
         self.runtime: Runtime | None = None
         self.team: Team | None = None
         self._leave: asyncio.Future[None] = world.loop.create_future()
@@ -71,6 +72,7 @@ class Member:
         try:
             async with runtime:
                 self.runtime, self.team = runtime, team
+                cluster.world.tell(self.node, "is open")
                 await self._leave
         except StoreUnavailable:
             pass  # it could not be opened: another one is started
@@ -82,7 +84,7 @@ class Member:
 
 
 class Cluster:
-    def __init__(self, world: World, *, members: int, calls: int) -> None:
+    def __init__(self, world: World, *, members: int, calls: int, keep: Collection[int] | None = None) -> None:
         chance = world.chance
         self.world, self.scene = world, Scene(world)
         faults = chance.random() < 0.8
@@ -99,6 +101,8 @@ class Cluster:
         self.scene.recorded, self.scene.is_on_record = self._recorded, self._is_on_record
         self.members: list[Member] = []
         self._size, self._calls, self._faults = members, calls, faults
+        self._keep, self.planned = keep, 0
+        """Of what was planned, the numbers that happen; None: all."""
         self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.08
         self.is_quiet = not faults
         self.has_webhooks = chance.random() < 0.15
@@ -134,15 +138,19 @@ class Cluster:
             plan.append((chance.uniform(0, 10), self.clients.make_schedule))
         if self._faults:
             plan += [(chance.uniform(0.2, _STORM), self.fault) for _ in range(chance.randint(1, 6))]
-        for at, act in sorted(plan, key=lambda each: each[0]):
-            await asyncio.sleep(max(at - world.now, 0))
-            act()
+        self.planned = len(plan)
+        for number, (at, act) in enumerate(sorted(plan, key=lambda each: each[0])):
+            if self._keep is None or number in self._keep:
+                await asyncio.sleep(max(at - world.now, 0))
+                chance.seed(f"{world.seed} {number}")  # or what is left out would change what comes after it
+                act()
         await asyncio.sleep(max(_STORM - world.now, 0))
         await self.rest()
         await self.close()
 
     async def rest(self) -> None:
         """The faults are over: everything ends."""
+        self.world.tell("world", "the faults are over")
         self.network.calm()
         self.scene.is_storm = False
         self.world.loop.on_step = lambda: None
@@ -255,6 +263,7 @@ class Cluster:
         member = chance.choice(self.members)
         kind = chance.choice(("crash", "crash", "crash", "pause", "pause", "leave", "cut", "cut", "skew"))
         self.faults[kind] += 1
+        world.tell(member.node, kind)
         if kind == "crash":
             self.crash(member)
         elif kind == "pause":
@@ -284,6 +293,7 @@ class Cluster:
             if self.world.loop.steps >= steps:
                 self.world.loop.on_step = before
                 member.node.is_alive = False
+                self.world.tell(member.node, "is dead")
                 self.place.forget(member.node)
 
         self.world.loop.on_step = on_step

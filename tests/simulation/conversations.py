@@ -48,6 +48,9 @@ class Conversations:
 
     def _send(self, message: Message) -> None:
         if (member := self._cluster.up()) is not None:
+            self._world.tell(
+                member.node, f"message {message.id} to {message.agent} in {message.thread}: {message.text}"
+            )
             self._cluster.clients.do(member, self._run(member, message), message.id)
 
     async def _run(self, member: Member, message: Message) -> None:
@@ -55,4 +58,5 @@ class Conversations:
         agent = member.team.planner if message.agent == "planner" else member.team.boss
         result = await agent.run(message.text, thread=message.thread, id=message.id)
         message.taken = True
+        self._world.tell("client", f"message {message.id} is answered: {result.text} ({result.stopped})")
         message.answers.append((result.text, result.stopped))

@@ -9,10 +9,12 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.simulation import timeline
 from tests.simulation.cluster import Cluster
 from tests.simulation.judging import check
 from tests.simulation.world import World
@@ -35,11 +37,11 @@ class Outcome(msgspec.Struct, kw_only=True):
     faults: dict[str, int] = {}
 
 
-def run_seed(seed: int, *, trace: bool = False) -> tuple[World, Cluster]:
+def run_seed(seed: int, *, trace: bool = False, keep: Collection[int] | None = None) -> tuple[World, Cluster]:
     """In this process, which must end without a clean-up (`os._exit`)."""
     world = World(seed, trace=trace)
     members = 1 if seed % 4 else 3
-    cluster = Cluster(world, members=members, calls=8 if members == 1 else 16)
+    cluster = Cluster(world, members=members, calls=8 if members == 1 else 16, keep=keep)
     _graveyard.append((world, cluster))
     try:
         world.run(cluster.run())
@@ -100,17 +102,56 @@ def _fork(seeds: Sequence[int]) -> tuple[int, int]:
         os._exit(code)
 
 
+def kept_outcome(seed: int, keep: Sequence[int] | None) -> tuple[int, set[str]]:
+    """In a forked process: how much the seed plans, and the rules that are broken when only `keep` of it happens."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            world, cluster = run_seed(seed, keep=keep)
+            rules = sorted({problem.partition(":")[0] for problem in world.problems})
+            os.write(write, json.dumps([cluster.planned, rules]).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as file:
+        planned, rules = json.loads(file.read())
+    os.waitpid(pid, 0)
+    return planned, set(rules)
+
+
+def shrunk(seed: int) -> list[int]:
+    """The least of what a seed plans that still breaks one of its rules: halves are left out, then quarters, then single ones."""
+    planned, rules = kept_outcome(seed, None)
+    keep, size = list(range(planned)), max(planned // 2, 1)
+    while rules and size:
+        for at in range(0, len(keep), size):
+            less = keep[:at] + keep[at + size :]
+            if len(less) < len(keep) and kept_outcome(seed, less)[1] & rules:
+                keep = less
+                break
+        else:
+            size //= 2
+    return keep
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:100", help="FIRST:END")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, help="as many seeds as fit, from a first one that no former run had")
     parser.add_argument("--seed", type=int, help="show what happens in one seed")
+    parser.add_argument("--shrink", action="store_true", help="leave out all that the finding does not need")
+    parser.add_argument("--keep", help="of what the seed plans, the numbers that happen: 3,7,8")
+    parser.add_argument("--html", type=Path, help="write the timeline of the seed as a page")
     parser.add_argument("--until-bad", action="store_true", help="stop at the first bad seed, and print it as JSON")
     given = parser.parse_args()
     if given.seed is not None:
-        show(given.seed)
-        return
+        keep = None if given.keep is None else [int(each) for each in given.keep.split(",") if each]
+        if given.shrink:
+            keep = shrunk(given.seed)
+            print(f"--seed {given.seed} --keep {','.join(map(str, keep))}")
+        show(given.seed, keep, given.html)
     first, _, last = given.seeds.partition(":")
     seeds, ends = range(int(first), int(last)), float("inf")
     if given.minutes is not None:
@@ -141,23 +182,13 @@ def main() -> None:
     sys.exit(bad > 0)
 
 
-def show(seed: int) -> None:
-    world, cluster = run_seed(seed, trace=True)
-    print(*world.loop.trace or (), sep="\n")
-    for call in cluster.place.calls():
-        print(call.id, call.tool, call.state)
-        for event in call.events():
-            print(
-                "   ",
-                event.seq,
-                round(event.at - 1_800_000_000, 3),
-                event.type,
-                event.state,
-                {k: v for k, v in event.data.items() if k != "arguments"},
-            )
-    print(*world.problems, sep="\n")
+def show(seed: int, keep: Collection[int] | None, html: Path | None) -> None:
+    world, cluster = run_seed(seed, trace=True, keep=keep)
+    print(timeline.text(world, cluster))
+    if html is not None:
+        html.write_text(timeline.html(world, cluster), "utf-8")
     sys.stdout.flush()
-    os._exit(0)
+    os._exit(1 if world.problems else 0)
 
 
 if __name__ == "__main__":

@@ -77,10 +77,12 @@ class Scene:
             self.world.wrong(
                 "intent before effect", f"attempt {body.attempt} of {body.id} runs, and its start is not stored"
             )
+        self.world.tell(body.node or "world", f"the body of {body.id} begins, attempt {body.attempt}")
         self.bodies.append(body)
         return body
 
     def effect(self, ctx: ToolContext) -> dict[str, Any]:
+        self.world.tell(NODE.get() or "world", f"the body of {ctx.call_id} has its effect")
         self.effects.append(Effect(ctx.call_id, ctx.attempt, ctx.idempotency_key, ctx.tool))
         return {"id": ctx.call_id, "attempt": ctx.attempt}
 

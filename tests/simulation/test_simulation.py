@@ -8,11 +8,12 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 from tests.kit.waiting import PATIENCE
 from tests.simulation.loop import NODE, Node, SimulatedLoop, Stuck
-from tests.simulation.run import run_seeds
+from tests.simulation.run import run_seeds, shrunk
 from tests.simulation.world import World
 
 
@@ -121,3 +122,22 @@ def test_threads_and_sockets_are_refused_and_a_deadlock_is_found() -> None:
         world = World(0)
         with pytest.raises(error):
             world.run(work())
+
+
+def test_a_failing_seed_is_shrunk_to_what_the_finding_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept_outcome(seed: int, keep: Sequence[int] | None) -> tuple[int, set[str]]:
+        happens = set(range(40) if keep is None else keep)
+        return 40, ({"lost"} if {3, 17} <= happens else set()) | (
+            {"wrong"} if 5 in happens and 3 not in happens else set()
+        )
+
+    monkeypatch.setattr("tests.simulation.run.kept_outcome", kept_outcome)
+    assert shrunk(0) == [3, 17]
+
+
+def test_the_timeline_of_a_seed_is_told_in_order() -> None:
+    shown = run("tests.simulation.run", "--seed", "12", "--keep", ",".join(map(str, range(25))))
+    times = [float(line.split()[0]) for line in shown.splitlines()[1:] if line[:10].strip().replace(".", "").isdigit()]
+    assert times == sorted(times)
+    assert "a client calls" in shown
+    assert "nothing is wrong" in shown

@@ -106,6 +106,8 @@ class World:
             self.loop.trace = []
         self.system = SimulatedSystem(self.loop, random.Random(seed * 17 + 3))
         self.problems: list[str] = []
+        self.story: list[tuple[float, str, str]] = []
+        """What happened, as a person would tell it: when, who, what."""
         self.log = _Log(self)
         self.nodes: list[Node] = []
 
@@ -113,7 +115,12 @@ class World:
     def now(self) -> float:
         return self.loop.time()
 
+    def tell(self, who: Node | str, text: str) -> None:
+        """For the timeline of a seed."""
+        self.story.append((self.now, str(who), text))
+
     def wrong(self, rule: str, text: str) -> None:
+        self.tell("judge", f"{rule}: {text}")
         self.problems.append(f"{rule}: {text} (at {self.now:.3f} s)")
 
     def add_node(self, name: str) -> Node:

@@ -15,6 +15,7 @@ from tests.scenarios.kit import make
 
 from clicket import ToolContext, tool
 from clicket.agents import AgentEvent, AgentState, ReActAgent
+from clicket.agents.threads import Threads
 from clicket.errors import UsageError
 from clicket.model.chat import ChatReply, ChatRequest
 from clicket.model.ids import alias_of
@@ -217,6 +218,33 @@ async def test_a_reader_in_another_process_gets_the_same_events(sqlite: str) -> 
         waited = await theirs.wait("t", turn=1)
         assert waited is not None
         assert waited.text == "done"
+
+
+async def test_a_turn_that_ends_elsewhere_while_its_events_are_read_loses_none(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the reading of its events and the look whether it is over."""
+    gate = Gate()
+
+    async def answer(request: ChatRequest) -> ChatReply:
+        await gate()
+        return ChatReply(text="done")
+
+    async with make([echo], sqlite) as here, make([echo], sqlite) as there:
+        mine, theirs = ReActAgent(here, Says(answer)), ReActAgent(there, ScriptedModel([]))
+        run = asyncio.create_task(mine.run("go", thread="t"))
+        await gate.reached.wait()
+        is_over = Threads.is_over
+
+        async def ends_meanwhile(threads: Threads, *given: Any) -> bool:
+            gate.open()
+            await run
+            return await is_over(threads, *given)
+
+        monkeypatch.setattr(Threads, "is_over", ends_meanwhile)
+        events = await listed(theirs.events("t"))
+        assert events[-1].type == "final"
+        assert events == await listed(mine.events("t"))
 
 
 async def test_following_continues_with_later_turns(store: str) -> None:

@@ -106,6 +106,8 @@ class EventStreams:
             return
         queued = reader.take()
         position, ended = after, await threads.is_over(record, thread, number)
+        if ended and not record.state.is_terminal:  # it may have ended elsewhere since the record was read
+            record = await threads.record(thread, number) or record
         recorded = _events(threads.entries(record.events, thread, number), thread, number, after)
         for event in recorded:
             if ended or event.type not in _LAST:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any, TypedDict
 
 import mcp_types as types
@@ -218,7 +219,8 @@ async def test_a_server_of_the_sdk_s_own_make(caplog: pytest.LogCaptureFixture) 
             await server.tools()
             gone = await rt.call("passing")
             assert gone.error is not None
-            assert "does not offer 'passing' any more" in gone.error.message
+            # Until the runtime has read the list of tools again, the server answers for the tool; from then on it is not registered.
+            assert re.search("does not offer 'passing' any more|there is no tool 'passing'", gone.error.message)
         async with Runtime(store="memory://") as rt, McpServer("wary", url=url, trust_hints=False) as wary:
             assert not (await wary.tools())[0].options.read_only
             odd.parameters = {"type": "object", "properties": {"x": {"$ref": "https://elsewhere.example/schema"}}}

@@ -131,12 +131,14 @@ async def measured_lag(every: float = 0.002) -> AsyncIterator[Lag]:
 
 
 async def assert_loop_is_free(work: Callable[[], Awaitable[Any]], *, limit: float = 0.05, tries: int = 10) -> None:
-    """`work` holds the loop up for less than `limit`. A busy machine may need another try; code that blocks fails them all."""
+    """`work` holds the loop up for less than `limit`, or on a slow machine for less than an eighth of the time that it takes. A busy
+    machine may need another try; code that blocks holds the loop for most of its time, and fails them all."""
     worst = []
     for _ in range(tries):
+        began = time.perf_counter()
         async with measured_lag() as lag:
             await work()
         worst.append(lag.worst)
-        if lag.worst < limit:
+        if lag.worst < max(limit, (time.perf_counter() - began) / 8):
             return
     raise AssertionError(f"the loop was held up for {min(worst):.3f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from clicket.stores.liveness import this_process
 from clicket.stores.sqlite import SqliteStore
 from clicket.stores.sqlite.rows import select
 
-__all__ = ["ModelPlace", "Place", "Seen", "SqlitePlace"]
+__all__ = ["ModelPlace", "Place", "Seen", "SqlitePlace", "template"]
 
 
 class Seen(NamedTuple):
@@ -87,7 +88,7 @@ class SqlitePlace:
         self._folder = Path(tempfile.mkdtemp(prefix="clicket-", dir="/dev/shm"))
         self._durability = durability
         self._path = self._folder / "calls.db"
-        shutil.copy(_template(), self._path)
+        shutil.copy(template(), self._path)
         self._reader = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)
 
     def open(self, node: Node) -> Store:
@@ -112,7 +113,7 @@ class SqlitePlace:
 _made: list[Path] = []
 
 
-def _template() -> Path:
+def template() -> Path:
     """An empty store: to make one takes longer than a seed."""
     if not _made:
         path = Path(tempfile.mkdtemp(prefix="clicket-", dir="/dev/shm")) / "empty.db"
@@ -124,4 +125,5 @@ def _template() -> Path:
 
         asyncio.run(make())
         _made.append(path)
+        atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
     return _made[0]

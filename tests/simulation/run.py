@@ -17,6 +17,7 @@ import msgspec
 from tests.simulation import timeline
 from tests.simulation.cluster import Cluster
 from tests.simulation.judging import check
+from tests.simulation.places import template
 from tests.simulation.world import World
 
 __all__ = ["Outcome", "run_seed", "run_seeds"]
@@ -64,6 +65,7 @@ def outcome_of(seed: int) -> Outcome:
 
 def run_seeds(seeds: Sequence[int], jobs: int = 2, *, until: float = float("inf")) -> Iterator[Outcome]:
     """Each batch in a forked process; no batch begins after `until`, by `time.monotonic`."""
+    template()  # once, and removed by this process
     at = 0
     running: list[tuple[int, int]] = []
     while at < len(seeds) or running:
@@ -141,6 +143,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, help="as many seeds as fit, from a first one that no former run had")
     parser.add_argument("--seed", type=int, help="show what happens in one seed")
+    parser.add_argument("--trace", action="store_true", help="of one seed, every callback too")
     parser.add_argument("--shrink", action="store_true", help="leave out all that the finding does not need")
     parser.add_argument("--keep", help="of what the seed plans, the numbers that happen: 3,7,8")
     parser.add_argument("--html", type=Path, help="write the timeline of the seed as a page")
@@ -151,7 +154,7 @@ def main() -> None:
         if given.shrink:
             keep = shrunk(given.seed)
             print(f"--seed {given.seed} --keep {','.join(map(str, keep))}")
-        show(given.seed, keep, given.html)
+        show(given.seed, keep, given.html, trace=given.trace)
     first, _, last = given.seeds.partition(":")
     seeds, ends = range(int(first), int(last)), float("inf")
     if given.minutes is not None:
@@ -182,8 +185,10 @@ def main() -> None:
     sys.exit(bad > 0)
 
 
-def show(seed: int, keep: Collection[int] | None, html: Path | None) -> None:
+def show(seed: int, keep: Collection[int] | None, html: Path | None, *, trace: bool) -> None:
     world, cluster = run_seed(seed, trace=True, keep=keep)
+    if trace:
+        print(*world.loop.trace or (), sep="\n")
     print(timeline.text(world, cluster))
     if html is not None:
         html.write_text(timeline.html(world, cluster), "utf-8")

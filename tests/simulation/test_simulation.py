@@ -37,7 +37,7 @@ def run(*given: str, hash_seed: str = "random") -> str:
 
 def test_a_seed_repeats_byte_by_byte() -> None:
     """Also in another process, with other addresses and hashes."""
-    first, second = (run("tests.simulation.run", "--seed", "12", hash_seed=seed) for seed in ("1", "2"))
+    first, second = (run("tests.simulation.run", "--seed", "12", "--trace", hash_seed=seed) for seed in ("1", "2"))
     assert first == second
     assert len(first.splitlines()) > 500
 

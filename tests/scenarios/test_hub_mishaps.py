@@ -119,8 +119,9 @@ async def test_secrets_in_what_people_write_are_hidden(tmp_path: Path, caplog: p
         assert await hub.restore(json.dumps({"states": [state]}), by=TOKEN)
         assert await hub.restore(json.dumps({"states": [{**state, "status": "unavailable"}]}))
         assert TOKEN not in await hub.snapshot() + repr(changes) + caplog.text
-        with sqlite3.connect(tmp_path / "calls.db") as file:
-            assert TOKEN not in "\n".join(file.iterdump())
+    # Not while it is open: a second library of SQLite in one process cuts the shared memory that the first one has mapped.
+    with sqlite3.connect(tmp_path / "calls.db") as file:
+        assert TOKEN not in "\n".join(file.iterdump())
     assert [str(change.after) for change in changes] == ["maintenance", "failed", "unavailable"]
 
 

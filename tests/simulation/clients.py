@@ -87,7 +87,7 @@ class Clients:
 
     def _runtime(self, member: Member, id: str) -> Any:
         assert member.runtime is not None
-        caller = CALLERS[hash(int(id[1:])) % len(CALLERS)] if id[1:].isdigit() else ""
+        caller = CALLERS[int(id[1:]) % len(CALLERS)] if id[1:].isdigit() else ""
         return member.runtime.acting_for(caller) if caller else member.runtime
 
     async def _call(self, member: Member, id: str, *, waits: bool) -> None:

@@ -17,8 +17,6 @@ class Message:
         self.id, self.agent, self.thread, self.text = f"m{number}", agent, thread, text
         self.answers: list[tuple[str, str]] = []
         """What its sender got each time: the text, and why the turn ended."""
-        self.taken = False
-        """A process has acknowledged it."""
 
 
 class Conversations:
@@ -57,6 +55,5 @@ class Conversations:
         assert member.team is not None
         agent = member.team.planner if message.agent == "planner" else member.team.boss
         result = await agent.run(message.text, thread=message.thread, id=message.id)
-        message.taken = True
         self._world.tell("client", f"message {message.id} is answered: {result.text} ({result.stopped})")
         message.answers.append((result.text, result.stopped))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -50,12 +49,9 @@ class Scene:
         self.acks: list[Ack] = []
         self.scripts: list[Any] = []
         """What the models answer: a script for each message."""
-        self.asked = Counter[tuple[str, int]]()
-        self.replied = Counter[tuple[str, int]]()
-        """How often a model was asked for a step of a message, and replied."""
         self.asked_again: list[str] = []
         """Steps that a model was asked for although their reply was on record."""
-        self.tokens_asked = self.tokens_spent = 0
+        self.tokens_asked = 0
         self.completed: dict[str, Any] = {}
         """What other systems completed external calls with, acknowledged."""
         self.scheduled_at: float | None = None

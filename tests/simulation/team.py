@@ -57,13 +57,11 @@ class Model:
         begins = max(place for place, message in enumerate(messages) if message.role == "user")
         step = sum(1 for message in messages[begins:] if message.role == "assistant")
         who, script = self._script(here, messages[begins])
-        here.asked[who, step] += 1
         here.check_new(who, step)
         here.tokens_asked += TOKENS
         await asyncio.sleep(chance.choice((0, 0.01, 0.3)))
         if chance.random() < 0.03:
             raise RetryableError("the model is busy")
-        here.replied[who, step] += 1
         uses = tuple(
             ToolUse(
                 id=f"{who.replace(' ', '_')}_{step}_{place}", name=name, arguments=msgspec.json.encode(given).decode()

@@ -102,10 +102,8 @@ class WorkClaimer:
             if not rooms:
                 more = True
                 break
-            most = max(rooms.values())
-            groups = [(frozenset(tool for tool, room in rooms.items() if room == most), most)]
-            groups += [(frozenset({tool}), room) for tool, room in rooms.items() if room < most]
-            for tools, room in groups:
+            for room in sorted({*rooms.values()}, reverse=True):
+                tools = frozenset(tool for tool, free in rooms.items() if free == room)
                 began = self._looked_at = self._clock.monotonic()
                 claimed = await self._store.claim_waiting(self._queues(tools), room)
                 if claimed:

@@ -82,6 +82,20 @@ async def test_tools_with_the_same_room_are_claimed_together() -> None:
     assert parts.asked == [(frozenset("abc"), 3)]
 
 
+async def test_an_idle_process_asks_once_for_all_tools_that_share_a_limit() -> None:
+    """Agents have more room than the tools, which share the slots of the process: that must not cost a question for each tool."""
+    tools = {f"tool{number}" for number in range(50)}
+    parts = Parts({"agent:react": 1}, {"agent:react": 1000, **dict.fromkeys(tools, 4), "narrow": 1})
+    await parts.claimer.claim()
+    assert parts.asked == [(frozenset({"agent:react"}), 1000), (frozenset(tools), 4), (frozenset({"narrow"}), 1)]
+
+
+async def test_of_tools_that_are_claimed_together_none_gets_more_than_its_own_limit() -> None:
+    parts = Parts({"a": 5, "b": 5}, {"many": 9, "a": 2, "b": 2})
+    await parts.claimer.claim()
+    assert sorted(parts.claimed) == ["a", "a", "b", "b"]
+
+
 async def test_nothing_is_claimed_when_nothing_could_start() -> None:
     parts = Parts({"a": 3}, {"a": 0})
     await parts.claimer.claim()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from tests.crash.agent_scene import MESSAGE, Model, Script, asked, effects, note
 from tests.crash.nest import Nest, say_ready
 from tests.crash.on_stores import on_stores
 from tests.crash.settle import Place
+from tests.kit.stopping import stopped_between_writes
 from tests.kit.waiting import PATIENCE, eventually
 
 from clicket import Runtime, ToolContext, tool
@@ -93,27 +92,6 @@ async def _sleep_in(place: Place, script: Script) -> None:
             Path(folder, "told").write_text(result.text)
 
 
-async def stopped_between_writes(place: Place, pid: int) -> None:
-    """Wait until the process is stopped. One that is stopped while it writes to SQLite locks the file for all: it goes on for a moment."""
-    while True:
-        await eventually(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", timeout=60)
-        if not place.store.startswith("sqlite:") or not is_locked(place.store.removeprefix("sqlite:///")):
-            return
-        os.kill(pid, signal.SIGCONT)
-        await asyncio.sleep(0.01)
-        os.kill(pid, signal.SIGSTOP)
-
-
-def is_locked(path: str) -> bool:
-    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
-            return True
-        connection.execute("ROLLBACK")
-        return False
-
-
 @on_stores("where", [*SCRIPTS], "tool")
 async def test_a_process_that_wakes_up_too_late_does_nothing(place: Place, nest: Nest, where: str) -> None:
     place = msgspec.structs.replace(place, lease=LEASE)
@@ -124,7 +102,7 @@ async def test_a_process_that_wakes_up_too_late_does_nothing(place: Place, nest:
     await eventually(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
     model = Heir(folder, " for the heir", SCRIPTS[where])
     model.pid = int((folder / "pid").read_text())
-    await stopped_between_writes(place, model.pid)
+    await stopped_between_writes(model.pid, place.store)
     rt = runtime_of(place)
     agent = ReActAgent(rt, model)
     async with asyncio.timeout(PATIENCE), rt:

@@ -5,7 +5,6 @@ owner loses them, and events keep the order of their numbers.
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ import msgspec
 import pytest
 from tests.crash.faults.host import Child, child
 from tests.crash.faults.shim import Control
+from tests.kit.stopping import stop_between_writes
 from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound
 
@@ -208,7 +208,7 @@ async def test_no_dead_owner_is_kept(tmp_path: Path, control: Control, whose: st
             await other.ask("release", id=id)
         await started(owner, "first", "second")
         (control if whose == "the owner's" else other_control).clock = jump
-        owner.process.send_signal(signal.SIGSTOP)
+        await stop_between_writes(owner.process.pid, f"sqlite:///{tmp_path / 'calls.db'}")
         await eventually(partial(other.ask, "runs", id="first"), timeout=SOON)
         assert (await other.ask("result", id="first"))["attempts"] == 2
         await owner.kill()

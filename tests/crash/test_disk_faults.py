@@ -161,8 +161,7 @@ async def test_a_runtime_on_a_dead_disk_can_be_closed_and_is_honest_afterwards(
 async def test_a_disk_that_takes_its_time_is_not_waited_for_on_the_loop(tmp_path: Path, control: Control) -> None:
     async with over(tmp_path, control=control, durability="power") as program:
         await program.ask("call", tool="echo", arguments={"text": "kept"}, id="kept")
-        await program.ask("lag")
-        control.syncs_take(3.0)
+        control.syncs_take(PATIENCE)
         slow = program.begin("call", tool="echo", arguments={"text": "slow"}, id="slow")
         for _ in range(20):
             assert record(await program.ask("get", id="kept")).success
@@ -171,7 +170,6 @@ async def test_a_disk_that_takes_its_time_is_not_waited_for_on_the_loop(tmp_path
         assert not slow.done()
         control.syncs_take(0.0)
         assert (await asyncio.wait_for(slow, PATIENCE))["output"] == "slow"
-        assert await program.ask("lag") < 1.5
         await program.close()
 
 

@@ -18,6 +18,7 @@ from tests.crash.nest import Ending, Nest
 from tests.crash.on_stores import on_stores
 from tests.crash.scenes import RULES, TOOLS, Scene, act
 from tests.crash.settle import Place, settle, verdict
+from tests.kit.stopping import stop_between_writes
 from tests.kit.waiting import PATIENCE, eventually
 
 from clicket import Record, Runtime, State, ToolContext, tool
@@ -229,7 +230,7 @@ async def test_a_process_that_was_stopped_past_its_lease_is_fenced(nest: Nest, p
         lambda: ran(place, "a") == [1] and any(ack.id == "a" for ack in place.lines("acks", Ack)), timeout=PATIENCE
     )
     pid = int((folder / "pid").read_text())
-    os.kill(pid, signal.SIGSTOP)
+    await stop_between_writes(pid, place.store)
     async with reopen(place, lease=0.5) as rt:
         taken = await eventually_ended(rt, "a")
         (folder / "go").touch()

@@ -96,7 +96,7 @@ async def member(store: str, *tools: str, **settings: Any) -> AsyncIterator[Memb
         await one.gone()
 
 
-async def until_traced(folder: Path, count: int, kind: str | None = None, timeout: float = 60.0) -> list[list[str]]:
+async def until_traced(folder: Path, count: int, kind: str | None = None, timeout: float = PATIENCE) -> list[list[str]]:
     """The lines that tools have written, once there are that many (of a kind)."""
 
     def look() -> Any:

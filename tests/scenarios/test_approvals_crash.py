@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from tests.kit.children import ROOT, environment
 from tests.kit.forks import forked
+from tests.kit.stopping import stop_between_writes
 from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.approval_child import POLICY, put
 from tests.scenarios.kit import assert_sound, make, sqlite_url
@@ -79,7 +79,7 @@ async def test_killed_while_it_waits_and_approved_after(tmp_path: Path) -> None:
 
 async def test_killed_before_it_reads_the_decision(tmp_path: Path) -> None:
     async with child(tmp_path) as doomed:
-        doomed.send_signal(signal.SIGSTOP)
+        await stop_between_writes(doomed.pid, sqlite_url(tmp_path))
         await approve(tmp_path)
         doomed.kill()
         await doomed.wait()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.stopping import stop_between_writes
 from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.fleet import member, until_traced
 from tests.scenarios.fleet_tools import POLICY, TOOLS, traces
@@ -397,7 +398,7 @@ async def test_a_leader_that_sleeps_past_its_lease_is_followed_by_another(sqlite
         await sleeper.do("submit", "shared", arguments, id="first")
         waiting = sleeper.begin("call_many", "shared", 3, arguments)
         await until_traced(tmp_path, 1)
-        sleeper.process.send_signal(signal.SIGSTOP)
+        await stop_between_writes(sleeper.process.pid, sqlite)
         async with make(TOOLS, sqlite, policy=POLICY, lease=LEASE) as rt:
             call = asyncio.create_task(rt.call("shared", arguments))
             await until_traced(tmp_path, 2)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.kit.children import ROOT, environment
 from tests.kit.forks import forked
+from tests.kit.stopping import stop_between_writes
 from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.crash_child import POLICY, TOOLS
 from tests.scenarios.kit import assert_sound, make, sqlite_url, states, types
@@ -231,7 +232,7 @@ async def test_a_deadline_goes_on_across_a_crash(tmp_path: Path) -> None:
 async def test_a_cancel_that_was_recorded_is_not_forgotten_with_the_owner(tmp_path: Path) -> None:
     async with reopen(tmp_path) as rt, child(tmp_path, "idempotent") as doomed:
         await doomed.until("started idempotent")
-        doomed.process.send_signal(signal.SIGSTOP)  # it cannot read the request any more
+        await stop_between_writes(doomed.process.pid, sqlite_url(tmp_path))  # it cannot read the request any more
         assert await rt.cancel("idempotent", reason="enough")
         await doomed.kill()
         await rt.recover()
@@ -256,7 +257,7 @@ async def test_a_stopped_owner_that_wakes_up_is_fenced_and_its_result_kept_as_la
     """Its lease expired while it was stopped: another process settled the call, once; its own result is no outcome."""
     async with child(tmp_path, "resumes", lease=0.5, stay=False) as sleeper:
         await sleeper.until("started resumes")
-        sleeper.process.send_signal(signal.SIGSTOP)
+        await stop_between_writes(sleeper.process.pid, sqlite_url(tmp_path))
         async with reopen(tmp_path) as rt:
 
             async def settled() -> bool:

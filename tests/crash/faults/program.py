@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 import msgspec
+from tests.scenarios.kit import Lag, measured_lag
 
 from clicket import Policy, RetryableError, Runtime, Settings, ToolContext, tool
 
@@ -124,15 +125,13 @@ class Program:
 
     def __init__(self, rt: Runtime) -> None:
         self._rt = rt
-        self._lag = 0.0
+        self._lag = Lag()
         self._spare: list[int] = []
         self.done = asyncio.Event()
 
     async def watch_lag(self) -> None:
-        while True:
-            before = time.perf_counter()
-            await asyncio.sleep(0.005)
-            self._lag = max(self._lag, time.perf_counter() - before - 0.005)
+        async with measured_lag(0.005) as self._lag:
+            await asyncio.Event().wait()
 
     async def do_submit(self, tool: str, arguments: Any = None, **options: Any) -> str:
         return (await self._rt.submit(tool, arguments, **options)).id
@@ -180,8 +179,8 @@ class Program:
 
     async def do_lag(self) -> float:
         """The longest time that the event loop was blocked since the last request."""
-        lag, self._lag = self._lag, 0.0
-        return lag
+        worst, self._lag.worst = self._lag.worst, 0.0
+        return worst
 
     async def do_clocks(self) -> dict[str, float]:
         return {"date": time.time(), "monotonic": time.monotonic()}

@@ -38,7 +38,7 @@ struct control {
     int32_t every[PLACES]; /* then only each such one is struck; 0: each */
     int32_t passed[PLACES];
     int32_t files;         /* kinds that are struck; 0: all */
-    int32_t sync_us;       /* how long a sync takes */
+    int32_t sync_us;       /* how long a sync takes; one that is under way ends when less is written here */
     int64_t clock_ns;      /* added to the date */
     int64_t struck;        /* how many were given an error */
 };
@@ -313,8 +313,8 @@ int fsync(int fd)
     pthread_mutex_lock(&lock);
     off_t covered = log_fd < 0 ? 0 : lseek(log_fd, 0, SEEK_END);
     pthread_mutex_unlock(&lock);
-    if (control->sync_us)
-        usleep(control->sync_us);
+    for (int32_t waited = 0; waited < control->sync_us; waited += 1000)
+        usleep(1000);
     int failed = strikes(AT_SYNC, found) ? errno : 0;
     pthread_mutex_lock(&lock);
     record(failed ? SYNC_FAILED : SYNC, inode(fd), covered, NULL, NULL, NULL, 0);

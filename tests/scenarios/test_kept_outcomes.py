@@ -12,8 +12,10 @@ import pytest
 from tests.postgres_server import postgres_server
 from tests.redis_server import redis_server
 from tests.scenarios.kit import make, sqlite_url
+from tests.scenarios.server_kit import served
 
 from clicket import Conflict, Runtime, State, tool
+from clicket.client import Client
 from clicket.errors import NotFound
 from clicket.testing import StepClock, memory_runtime
 
@@ -53,6 +55,23 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         else:
             database = stack.enter_context(postgres_server())
             yield lambda: f"{database.url()}?schema=kept{next(count)}"
+
+
+async def test_a_removed_call_is_sent_again_over_http(tmp_path: Path) -> None:
+    """Whether the client waits or not, it gets the outcome; a call that the server does not have is not an accepted one."""
+    runs.clear()
+    async with served(TOOLS, sqlite_url(tmp_path)) as it, Client(it.url) as client:
+        first = await client.call("charge", {"cents": 5}, id="mine")
+        await forget_events(it.runtime)
+        with pytest.raises(NotFound):
+            await client.get("mine")
+        handle = await client.submit("charge", {"cents": 5}, id="mine")
+        assert (await handle.result()).output == first.output == "5 "
+        assert not await handle.cancel()
+        assert (await client.call("charge", {"cents": 5}, id="mine")).output == "5 "
+        with pytest.raises(Conflict):
+            await client.submit("charge", {"cents": 6}, id="mine")
+    assert runs == [5]
 
 
 async def forget_events(rt: Runtime) -> int:

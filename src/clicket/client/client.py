@@ -36,7 +36,7 @@ from clicket.client.workers import Workers
 from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
-from clicket.errors import ClicketError, UsageError
+from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.execution import ArtifactSource, chunks_of
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
@@ -139,15 +139,18 @@ class Client:
         if not result.truncated:
             return result
         path = f"/calls/{path_segment(request.id or '')}"
-        return await result_of_record(
-            self._connection, await self._connection.get(path, Record, query={"thread": request.thread})
-        )
+        try:
+            record = await self._connection.get(path, Record, query={"thread": request.thread})
+        except NotFound:  # retention has removed it
+            return result
+        return await result_of_record(self._connection, record)
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
         """Submit a call; returns as soon as it is durable in the server's store."""
         request = _with_id(request_of(tool, arguments, options))
-        await self._post(request, wait=None)
-        return CallHandle(self._connection, request.id or "", request.thread)
+        answer = await self._post(request, wait=None)
+        outcome = answer if isinstance(answer, ToolResult) else None
+        return CallHandle(self._connection, request.id or "", request.thread, outcome)
 
     async def stream(
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from clicket.bridge import within
 from clicket.client.connection import Connection, Reconnection, ServerUnavailable, decoded, path_segment
+from clicket.errors import NotFound
 from clicket.model import Event, Record, ToolResult, notes_of, result_of
 
 __all__ = ["CallHandle", "follow", "result_of_record"]
@@ -17,8 +18,9 @@ _MAX_OUTPUT = 16 * 1024 * 1024
 class CallHandle:
     """A call that the server accepted."""
 
-    def __init__(self, connection: Connection, id: str, thread: str) -> None:
+    def __init__(self, connection: Connection, id: str, thread: str, outcome: ToolResult | None = None) -> None:
         self._connection = connection
+        self._outcome = outcome  # of a call that had ended when it was sent again
         self.id: str = id
         self.thread: str = thread
 
@@ -36,14 +38,21 @@ class CallHandle:
         return await within(timeout, self.id, self._result())
 
     async def _result(self) -> ToolResult:
-        async for _ in self.events():
-            pass
-        query = {"thread": self.thread}
-        record = await self._connection.get(f"/calls/{path_segment(self.id)}", Record, query=query)
+        try:
+            async for _ in self.events():
+                pass
+            query = {"thread": self.thread}
+            record = await self._connection.get(f"/calls/{path_segment(self.id)}", Record, query=query)
+        except NotFound:
+            if self._outcome is None:
+                raise
+            return self._outcome  # retention has removed the call
         return await result_of_record(self._connection, record)
 
     async def cancel(self, reason: str = "") -> bool:
         """Cancel the call. True: it was cancelled, or the request is on record; False: it had ended already."""
+        if self._outcome is not None:
+            return False
         path, query = f"/calls/{path_segment(self.id)}/cancel", {"thread": self.thread}
         return await self._connection.read_field("POST", path, "cancelled", bool, query=query, body={"reason": reason})
 

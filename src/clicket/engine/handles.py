@@ -133,7 +133,7 @@ class Handles:
         )
 
     async def cancel(self, handle: CallHandle, reason: str) -> bool:
-        if isinstance(handle.call, Stored) and handle.call.key == KEPT:
+        if handle.is_removed:
             return False
         return await self._decisions.cancel(handle.id, handle.thread, handle.caller, reason)
 
@@ -158,6 +158,11 @@ class CallHandle:
     def call_id(self) -> str:
         """The call's id, as `event.call_id` and `result.call_id`."""
         return self.id
+
+    @property
+    def is_removed(self) -> bool:
+        """Retention has removed the call, and only its outcome is left."""
+        return isinstance(self.call, Stored) and self.call.key == KEPT
 
     async def result(self, timeout: float | None = None) -> ToolResult:
         """Wait for the outcome; after `timeout` seconds `TimeoutError` is raised, and the call goes on."""

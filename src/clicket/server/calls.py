@@ -104,6 +104,8 @@ class CallHandlers:
             return await self._outcome(request, result)
         handle = await own.submit(call.tool, arguments, **options)
         request.scope["clicket.call"] = handle.id
+        if handle.is_removed:
+            return await self._outcome(request, await handle.result())
         if call.wait:
             seconds = None if call.wait is True else call.wait
             waited = await _wait(request, handle, seconds, cancel=call.cancel_on_disconnect)
@@ -168,7 +170,8 @@ class CallHandlers:
         return (
             Operation(
                 route="POST /calls",
-                description="Make a call. The response is 202 as soon as it is durable; with `wait` the result, or 202 after that time.",
+                description="Make a call. The response is 202 as soon as it is durable; with `wait` the result, or 202 after that time. "
+                "For an id whose call was removed by retention it is the result.",
                 handler=self.create,
                 scopes=("call",),
                 parameters=(

@@ -69,6 +69,7 @@ class PostgresServer:
             "port": str(self.port),
             "unix_socket_directories": str(self.folder),
             "shared_buffers": "16MB",
+            "autovacuum": "off",  # thousands of small tables come and go
             **self.settings,
         }
         options = [part for name, value in own.items() for part in ("-c", f"{name}={value}")]

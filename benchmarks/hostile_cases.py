@@ -221,6 +221,7 @@ _UNTAGGED: Schema = {
     "$defs": {"u": {"oneOf": [{"type": "array", "items": {"$ref": "#/$defs/u"}, "maxItems": n} for n in range(2, 8)]}},
 }
 _SLOW_PATTERN = r"^(\w+\s?)*$(?<!x)"
+_PAIRS = {f"a{m}": [f"b{n}" for n in range(100)] for m in range(100)}
 TOOLS: list[Any] = [
     match,
     each,
@@ -229,6 +230,9 @@ TOOLS: list[Any] = [
     raw({"properties": {"a": {"type": "array", "uniqueItems": True}}}, "unique"),
     raw({"properties": {"a": {"type": "array", "items": {"type": "string", "pattern": _SLOW_PATTERN}}}}, "patterned"),
     raw({"properties": {"a": {"type": "array", "items": {"enum": [f"v{n}" for n in range(1_000)]}}}}, "chosen"),
+    raw({"properties": {"a": {"items": {"enum": [n + 0.5 for n in range(1_000)]}}}}, "chosen_numbers"),
+    raw({"properties": {"a": {"items": {"enum": [{"a": n} for n in range(1_000)]}}}}, "chosen_objects"),
+    raw({"properties": {"a": {"dependentRequired": _PAIRS}}}, "in_pairs"),
 ]
 
 
@@ -263,6 +267,10 @@ _ARGUMENTS: dict[str, tuple[str, Any]] = {
     "1,900 lists that must differ": ("unique", {"a": [[n] for n in range(1_900)]}),
     "30 texts for a pattern that looks back": ("patterned", {"a": [f"{n} {'aaaa ' * 6}!" for n in range(30)]}),
     "1,900 texts that are not among 1,000": ("chosen", {"a": [f"w{n}" for n in range(1_900)]}),
+    "1,900 numbers that are not among 1,000": ("chosen_numbers", {"a": [-0.5] * 1_900}),
+    "900 objects that are not among 1,000": ("chosen_objects", {"a": [{"a": -1}] * 900}),
+    "900 objects that are among 1,000": ("chosen_objects", {"a": [{"a": 999}] * 900}),
+    "100 fields, each of which wants 100 others": ("in_pairs", {"a": {f"a{n}": 1 for n in range(100)}}),
     "1,900 texts in place of objects": ("each", {"a": [str(n) for n in range(1_900)]}),
     "brackets 100,000 deep": ("each", '{"a":' + "[" * 100_000),
     "the same key 5,000 times": ("each", "{" + ",".join('"a":1' for _ in range(5_000)) + "}"),

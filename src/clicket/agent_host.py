@@ -311,6 +311,8 @@ class Host:
             call.attend()
 
     def leave(self, id: str, thread: str) -> None:
+        if self._runtime._engine is None:  # closed: an error would take the place of the caller's cancellation
+            return
         call = self._engine.live.find(id, thread, self.caller)
         if call is not None:
             call.leave()

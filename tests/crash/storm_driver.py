@@ -68,8 +68,6 @@ class Storm(msgspec.Struct, kw_only=True):
     unknown: int = 0
     assumed: int = 0
     """Requests to models that count as spent, though no reply is on record."""
-    uncounted: int = 0
-    """Calls that did not complete, and whose cost the ledger gets only when retention removes them."""
     findings: list[Finding] = []
     folder: str = ""
 
@@ -92,7 +90,6 @@ class StormStats(msgspec.Struct, kw_only=True):
     calls: int = 0
     unknown: int = 0
     assumed: int = 0
-    uncounted: int = 0
     lost: int = 0
     repeated: int = 0
     unequal: int = 0
@@ -110,7 +107,6 @@ class StormStats(msgspec.Struct, kw_only=True):
             "calls",
             "unknown",
             "assumed",
-            "uncounted",
         ):
             setattr(self, name, getattr(self, name) + getattr(storm, name))
         for kind in KINDS:
@@ -297,7 +293,6 @@ async def _settle(place: Place, shape: Shape, names: Sequence[str], storm: Storm
     storm.calls = len(world.records)
     storm.unknown = sum(record.error is not None and record.error.code == "outcome_unknown" for record in world.records)
     storm.assumed = sum(entry.assumed for page in world.pages for entry in page.entries.values())
-    storm.uncounted = world.uncounted
     storm.findings += judge(world)
 
 

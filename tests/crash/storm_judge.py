@@ -46,12 +46,6 @@ class World(msgspec.Struct, kw_only=True):
     accounts: list[Account]
 
     @property
-    def uncounted(self) -> int:
-        """Calls whose cost the ledger gets only when retention removes them."""
-        counted = {id for page in self.pages for id in page.entries}
-        return sum(cost_in(record.events) is not None and f"call:{record.id}" not in counted for record in self.records)
-
-    @property
     def accepted(self) -> set[tuple[str, str]]:
         """Thread and id of each message that was accepted."""
         return {(ack.thread, ack.id) for ack in self.acks if ack.did != "trouble"}
@@ -160,8 +154,7 @@ def _sub_agents(world: World) -> Iterator[Finding]:
 
 
 def _costs(world: World) -> Iterator[Finding]:
-    """The ledger has the costs that calls have on record, and a call that has completed has the cost of its tool. A call that ended
-    otherwise may have a cost that the ledger gets only when retention removes the call (`clicket.engine.tool_costs`)."""
+    """The ledger has the costs that calls have on record, however they ended, and a call that has completed has the cost of its tool."""
     counted: dict[str, tuple[int, int]] = {}
     for page in world.pages:
         for id, entry in page.entries.items():
@@ -173,7 +166,7 @@ def _costs(world: World) -> Iterator[Finding]:
         cost = cost_in(record.events)
         known = None if cost is None else (cost.nano, cost.tokens)
         found = counted.pop(f"call:{record.id}", None)
-        if known != found and (found is not None or record.state is State.COMPLETED):
+        if known != found:
             yield _finding(
                 "unequal", record.id, f"it is {record.state} and has cost {known}, and the ledger has {found}"
             )

@@ -259,3 +259,19 @@ async def test_calls_that_the_interrupted_turn_does_not_wait_for_do_not_matter(s
         await rt.submit("pay", {"cents": 5}, thread="t")
         agent = ReActAgent(rt, Says(answering))
         assert await sent(agent, "run", OTHER) == (3, f"answer to {OTHER}")
+
+
+async def test_a_caller_that_joined_a_turn_and_is_cancelled_after_the_runtime_was_closed_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def forever(*given: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async with make([]) as rt:
+        agent = ReActAgent(rt, ScriptedModel(["hello"]))
+        monkeypatch.setattr(agent._threads, "ended", forever)
+        joined = asyncio.create_task(agent._threads.joined("t", 1))
+        await asyncio.sleep(0)
+    joined.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await joined

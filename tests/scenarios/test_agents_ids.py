@@ -79,7 +79,7 @@ async def test_ids_belong_to_a_thread_and_a_number_must_fit(store: str) -> None:
         for turn in (1, 2, 4):
             with pytest.raises(Conflict):
                 await sent(agent, "run", "and then?", turn=turn)
-        with pytest.raises(Conflict):
+        with pytest.raises(Conflict, match="the id 'a' is that of turn 1 of thread 't', not of turn 2"):
             await sent(agent, "run", "go", id="a", turn=2)
         with pytest.raises(Conflict):
             await sent(agent, "run", "go", id="c", turn=2)

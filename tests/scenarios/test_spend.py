@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -376,8 +378,7 @@ async def test_a_call_is_counted_once_however_often_it_is_tried(store: str) -> N
         assert report.total.usd == pytest.approx(3.1)
         assert report.total.tokens == 5
         assert not (await rt.call("fails", thread="t")).success
-        while (await rt.spend.report("thread")).total.usd < 5.0:
-            await asyncio.sleep(0)
+        assert (await rt.spend.report("thread")).total.usd == pytest.approx(5.1)
         while [id async for id, account, _ in rt.engine.book.accounts.listed() if account.holds]:
             await asyncio.sleep(0)
         assert (await rt.spend.budgets())[0].spent_usd == pytest.approx(5.1)
@@ -409,6 +410,64 @@ async def test_a_call_whose_cost_meets_an_outage_completes_when_it_is_counted(st
         assert result.result().success
         assert (await rt.spend.report("thread")).total.usd == 0.5
         assert (await rt.spend.budgets())[0].spent_usd == 0.5
+
+
+async def advanced(clock: StepClock, done: Callable[[], bool], seconds: float = 1.0) -> None:
+    """Let time pass until something is done."""
+    while not done():
+        await asyncio.sleep(0.001)
+        clock.advance(seconds)
+
+
+@pytest.mark.parametrize("how", ["fails", "times out", "is cancelled", "does not stop"])
+async def test_a_call_with_a_cost_ends_once_it_is_counted_however_it_ends(store: str, how: str) -> None:
+    cancels, end = how in ("is cancelled", "does not stop"), asyncio.Event()
+
+    @tool(timeout=5.0 if how == "times out" else None, max_retries=0)
+    async def pays(ctx: ToolContext) -> str:
+        """Pay, and come to no good end."""
+        ctx.spend(usd=0.5, tokens=7)
+        if how == "fails":
+            raise ValueError("no")
+        with suppress(asyncio.CancelledError):
+            await end.wait()
+        if how != "does not stop":
+            raise asyncio.CancelledError
+        await end.wait()
+        return "late"
+
+    clock, made, tries = StepClock(), make([pays], store=store, budgets=[budget(limit_usd=100.0)]), 0
+    made._clock = clock
+
+    async def down(*given: Any) -> bool:
+        nonlocal tries
+        tries += 1
+        raise StoreUnavailable("down", transient=True)
+
+    async with made as rt:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("put_document", "put_documents"):
+                patch.setattr(rt.store, name, down)
+            handle = await rt.submit("pays", id="one", thread="t")
+            await advanced(clock, lambda: tries > 1)
+            cancelling = asyncio.create_task(rt.cancel("one", thread="t")) if cancels else None
+            seen = tries
+            await advanced(clock, lambda: tries > seen + 2, 10.0)
+            assert not (await rt.get("one", thread="t")).state.is_terminal
+            end.set()  # a body that did not stop returns while the end of its call is not on record yet
+            await advanced(clock, lambda: tries > seen + 4, 10.0)
+        result = asyncio.create_task(handle.result())
+        await advanced(clock, result.done)
+        assert cancelling is None or await cancelling
+        assert result.result().state is {"fails": State.FAILED, "times out": State.TIMEOUT}.get(how, State.CANCELLED)
+        assert (await rt.spend.report("thread")).total.usd == 0.5
+        assert (await rt.spend.budgets())[0].spent_usd == 0.5
+        if how == "does not stop":
+            events = [event async for event in handle.events()]
+            while events[-1].type != "late_result":
+                events = (await rt.get("one", thread="t")).events
+            assert events[-2].is_terminal
+            assert (await rt.call("pays", thread="t")).success  # the slot is free
 
 
 async def test_a_damaged_account_does_not_keep_a_call_from_completing(

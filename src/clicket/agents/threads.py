@@ -102,10 +102,12 @@ class Threads:
         found = wanted.turn if document is None else document.turn
         if found is None or found == number:
             return None
-        if document is not None and (
-            wanted.turn not in (None, found) or not _fits(_message_of(document), wanted.message)
-        ):
+        if document is not None and not _fits(_message_of(document), wanted.message):
             raise Conflict(_other_message(wanted, thread))
+        if document is not None and wanted.turn not in (None, found):
+            raise Conflict(
+                f"the id {wanted.id!r:.100} is that of turn {found} of thread {thread!r}, not of turn {wanted.turn}. Leave out turn=."
+            )
         if document is None and not await self._has(wanted, thread, found):
             raise Conflict(
                 f"this would be turn {number} of thread {thread!r}, not {found}: another message came first. Read the thread again, then "

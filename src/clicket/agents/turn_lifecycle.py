@@ -139,7 +139,7 @@ class TurnLifecycle:
             await turn.outages().through(cancel, error)
         refused = AgentChanged(
             f"the agent {self.identity.name!r} has changed since turn {turn.number} of thread {turn.thread!r} began ({', '.join(what)}), "
-            "and on_change='refuse' does not let it continue the turn. Send the message again."
+            "and on_change='refuse' does not let it continue the turn. Send the message again, under another id if it had one."
         )
         on_record = log.shown_entries
         ending = ending_of(on_record, self._limits, turn.clock.now(), refused.message, refused.code)

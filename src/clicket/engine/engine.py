@@ -214,11 +214,12 @@ class Engine:
             Authorize(policy, registry.get, max_size=max_size, some_ask=bool(budgets)),
             Validate(max_size=max_size),
             Execute(runner),
-            Process(store, journal, results, costs_pending=costs.pending),
+            Process(store, journal, results),
             Persist(journal, flights.use_of),
             journal=journal,
             vault=vault,
             workers=judges,
+            uncounted=costs.writing,
         )
 
         # The phases of a call, from its end to its beginning.
@@ -252,7 +253,8 @@ class Engine:
             journal, pipeline, limiter, ending, external, expire_input=lambda call: approvals.expire_input(call)
         )
         running = Running(
-            journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits, parked=parking.park
+            journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits,
+            parked=parking.park, uncounted=costs.writing,
         )  # fmt: skip
         approvals = Approvals(
             journal, pipeline, policy, timers, ending, caching, arguments, grants,

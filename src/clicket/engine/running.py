@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from clicket.bridge import fulfil
@@ -36,7 +36,8 @@ _Future = asyncio.Future  # the loop's `create_future` would be one call more
 
 
 class Running:
-    """`parked(call)`: the body is over, and the call is not: it ends elsewhere, or its tool is asked about the attempt."""
+    """`parked(call)`: the body is over, and the call is not: it ends elsewhere, or its tool is asked about the attempt. `uncounted`: calls
+    that end once the ledger has what they have cost."""
 
     def __init__(
         self,
@@ -54,9 +55,11 @@ class Running:
         limits: Limits,
         *,
         parked: Callable[[Call], None],
+        uncounted: Mapping[Call, asyncio.Future[None]],
     ) -> None:
         self._journal = journal
         self._parked = parked
+        self._uncounted = uncounted
         self._pipeline = pipeline
         self._live = live
         self._limiter = limiter
@@ -272,6 +275,9 @@ class Running:
 
     def on_returned(self, call: Call, late: Late | None) -> None:
         """An abandoned body returned: a value, an error, or None if it was cancelled in the end."""
+        if call.ending and call in self._uncounted:  # its end is not on record yet, and comes first
+            self._uncounted[call].add_done_callback(lambda _: self.on_returned(call, late))
+            return
         self._ending.abandoned.discard(call)
         returned(call)
         self._gate.release(call)

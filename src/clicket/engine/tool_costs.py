@@ -1,16 +1,16 @@
 """Costs that tools report with `ctx.spend`: from the calls' events into the ledger and the budgets' accounts.
 
-Each report is an event of its call. Once the event is on record, the ledger gets it, and has it before the call completes, also if the
-store cannot be reached for a while. A call that a dead process left is counted from its events when it is taken over; a call that ended
-otherwise, and whose cost did not reach the ledger, when retention removes it. A call's cost replaces what was counted of it before, so it
-counts once.
+Each report is an event of its call. Once the event is on record, the ledger gets it, and has it before the call ends, however it ends,
+also if the store cannot be reached for a while. A call that a dead process left is counted from its events when it is taken over. A call's
+cost replaces what was counted of it before, so it counts once. What an earlier version left uncounted is counted when retention removes
+the call.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -39,22 +39,19 @@ class ToolCosts:
         self._journal = journal
         self._clock = clock
         self._spawn = spawn
-        self._writing: dict[Call, asyncio.Future[None]] = {}
+        self.writing: dict[Call, asyncio.Future[None]] = {}
+        """Calls whose cost the ledger does not have yet. A future is done when it has, or cannot have it; it is cancelled if the runtime
+        is closed before."""
         self._newer: set[Call] = set()
         """Calls that reported something while an earlier report was being written."""
 
     def report(self, call: Call) -> None:
         """A tool reported a cost, which is an event of its call."""
-        if call in self._writing:
+        if call in self.writing:
             self._newer.add(call)
         else:
-            self._writing[call] = asyncio.get_running_loop().create_future()
+            self.writing[call] = asyncio.get_running_loop().create_future()
             self._spawn(self._write(call))
-
-    def pending(self, call: Call) -> Awaitable[None] | None:
-        """What to await until the ledger has what the call reported; None: it has it."""
-        writing = self._writing.get(call)
-        return None if writing is None else asyncio.shield(writing)
 
     def taken_over(self, call: Call) -> None:
         """A dead process may have left costs that are only in the call's events."""
@@ -95,14 +92,17 @@ class ToolCosts:
                 await self._surely(call)
         except ClicketError as error:
             logger.warning("call %s: its cost is in its events, and cannot be counted: %s", call.entry.id, error)
+        except asyncio.CancelledError:
+            self.writing[call].cancel()
+            raise
         finally:
             self._newer.discard(call)
-            done = self._writing.pop(call)
+            done = self.writing.pop(call)
             if not done.done():
                 done.set_result(None)
 
     async def _surely(self, call: Call) -> None:
-        """Count what the call has on record, as soon as the store can be written: the call does not complete before. A runtime that closes
+        """Count what the call has on record, as soon as the store can be written: the call does not end before. A runtime that closes
         meanwhile leaves the call to the next one, which counts it from its events."""
         delay = _RETRY_FIRST
         while True:
@@ -112,7 +112,7 @@ class ToolCosts:
                 raise
             except ClicketError as error:
                 if delay == _RETRY_FIRST:
-                    logger.warning("call %s completes once its cost is counted: %s", call.entry.id, error)
+                    logger.warning("call %s ends once its cost is counted: %s", call.entry.id, error)
             else:
                 return
             await sleep(self._clock, delay)

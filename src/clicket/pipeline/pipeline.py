@@ -50,7 +50,7 @@ _DETAILS = ("problems", "status", "reason", "missing", "suggested")
 
 
 class Pipeline:
-    """The stages by name."""
+    """The stages by name. `uncounted`: calls with a cost that the ledger does not have yet, and the future of its write."""
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Pipeline:
         journal: Journal,
         vault: Vault,
         workers: Workers,
+        uncounted: Mapping[Call, asyncio.Future[None]],
     ) -> None:
         self.find = find
         self.authorize = authorize
@@ -76,6 +77,7 @@ class Pipeline:
         self._journal = journal
         self._vault = vault
         self._workers = workers
+        self._uncounted = uncounted
         self._clock = journal.clock.monotonic
         self._observers = journal.observers
 
@@ -333,7 +335,7 @@ class Pipeline:
 
     def finish(self, call: Call, then: Then) -> None:
         """Persist the one outcome; `then(call, error)` is called once it is durable, or cannot be made so. A second attempt to end
-        the call finds `ending` set, and changes nothing."""
+        the call finds `ending` set, and changes nothing. The ledger has what the call has cost before its outcome is on record."""
         assert not call.ending, "a call ends once"
         attempt = call.attempt
         if attempt is not None and attempt.sink is not None:
@@ -346,11 +348,23 @@ class Pipeline:
         if call.metadata:
             call.replace_metadata(hide_said(call.metadata, call.secrets))
         call.ending = True
+        if self._uncounted and call in self._uncounted:
+            self._uncounted[call].add_done_callback(partial(self._after_costs, call, then))
+            return
         persist = self._persist
         if not persist(call, then):
-            if attempt is not None and attempt.late is not None and not attempt.abandoned:
-                self.keep_late(call, attempt.late)
-            self._journal.commit(call.entry, partial(then, call))
+            self._commit_end(call, then)
+
+    def _after_costs(self, call: Call, then: Then, counted: asyncio.Future[None]) -> None:
+        # Cancelled: the runtime was closed while the store could not be written. The next one counts the cost, and ends the call.
+        if not counted.cancelled() and not self._persist(call, then):
+            self._commit_end(call, then)
+
+    def _commit_end(self, call: Call, then: Then) -> None:
+        attempt = call.attempt
+        if attempt is not None and attempt.late is not None and not attempt.abandoned:
+            self.keep_late(call, attempt.late)
+        self._journal.commit(call.entry, partial(then, call))
 
     def keep_late(self, call: Call, late: Late) -> None:
         """Record what a body returned or raised after it was stopped. It never becomes the outcome."""

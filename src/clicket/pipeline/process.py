@@ -9,7 +9,7 @@ in a thread and in small pieces, so that they do not block the loop.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -37,20 +37,15 @@ class Process:
         store: Store,
         journal: Journal,
         workers: Workers,
-        *,
-        costs_pending: Callable[[Call], Awaitable[None] | None],
     ) -> None:
         self._store = store
         self._journal = journal
         self._workers = workers
-        self._costs_pending = costs_pending
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         output, attempt = call.output, call.attempt
         sink: CallSink | None = None if attempt is None else attempt.sink
         if sink is not None:
-            if sink.costs is not None and (writing := self._costs_pending(call)) is not None:
-                return self._after_costs(call, writing)
             sink.flush()
             kind = type(output)
             if kind is Pending:
@@ -88,13 +83,6 @@ class Process:
             return self._in_thread(call, plain, sink)
         call.output, call.content = plain, text
         return None
-
-    async def _after_costs(self, call: Call, writing: Awaitable[None]) -> None:
-        """The ledger has what the call cost before the call completes."""
-        await writing
-        rest = self(call)
-        if rest is not None:
-            await rest
 
     def take_cached(self, call: Call, output: Any, text: str) -> None:
         """Use the output of an equal call, unchanged."""

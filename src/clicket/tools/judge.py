@@ -14,7 +14,7 @@ import jsonschema_rs
 
 from clicket.tools.schema_graph import Node, SchemaGraph, may_backtrack
 
-__all__ = ["PATTERNS", "Judge", "TooMuchWork", "Verdicts", "bounded", "is_of_type", "tags"]
+__all__ = ["COUNTED", "PATTERNS", "Judge", "TooMuchWork", "Verdicts", "as_text", "bounded", "is_of_type", "tags"]
 
 
 _SIZE = 256 * 1024
@@ -25,6 +25,9 @@ _QUICK = jsonschema_rs.FancyRegexOptions(backtrack_limit=500, size_limit=_SIZE)
 _PATTERN_STEPS = 400
 """Steps for a text that the quick limit was not enough for, or that does not match."""
 _SKIPPED_PER_STEP = 8
+_NAMES_PER_STEP = 50
+_LETTERS_PER_STEP = 50
+COUNTED = frozenset(("enum", "required", "dependentRequired"))
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "array": (list, tuple),
     "boolean": (bool,),
@@ -49,6 +52,7 @@ class Judge:
         self._tags: dict[int, dict[str, list[str]]] = {}
         self._quick: dict[str | int, jsonschema_rs.Draft202012Validator] = {}
         self._validators: dict[str | int, jsonschema_rs.Draft202012Validator] = {}
+        self._listed: dict[int, frozenset[str]] = {}
 
     def fits(self, value: Any, max_steps: int) -> bool:
         """A step is one subschema that is applied to one part of the value. `TooMuchWork`: that many steps were not enough."""
@@ -62,6 +66,23 @@ class Judge:
             schema = {**node.own, "$ref": node.foreign} if node.foreign else node.own
             validator = self._validators[node.index] = self.compiled(schema, self.mask)
         return validator
+
+    def rest(self, node: Node) -> jsonschema_rs.Draft202012Validator:
+        """As `own`, without the keywords whose work is counted here: those with many names or values."""
+        key = f"rest {node.index}"
+        validator = self._validators.get(key)
+        if validator is None:
+            own = {word: value for word, value in node.own.items() if word not in COUNTED}
+            schema = {**own, "$ref": node.foreign} if node.foreign else own
+            validator = self._validators[key] = self.compiled(schema, self.mask)
+        return validator
+
+    def lists(self, node: Node, text: str) -> bool:
+        """Is it the text (`as_text`) of a value of the node's `enum`?"""
+        listed = self._listed.get(node.index)
+        if listed is None:
+            listed = self._listed[node.index] = frozenset(map(as_text, node.own["enum"]))
+        return text in listed
 
     def has_other_tag(self, node: Node, value: Any) -> bool:
         """Does the subschema want another text in a field than the value has there?"""
@@ -131,10 +152,32 @@ class Verdicts:
     def fits_own(self, node: Node, value: Any) -> bool:
         if not (node.own or node.foreign):
             return True
+        if node.weight:
+            return self._fits_many(node, value)
         whole = self._judge.own(node)
         if not node.backtracks or not isinstance(value, str):
             return whole.is_valid(value)
         return self._judge.quick(node.index, node.own).is_valid(value) or self._fits_slowly(whole, value)
+
+    def _fits_many(self, node: Node, value: Any) -> bool:
+        """For own keywords with many names or values."""
+        if "enum" in node.own:
+            text = as_text(value)
+            self.step(len(text) // _LETTERS_PER_STEP)
+            if not self._judge.lists(node, text):
+                return False
+        return next(self.missing(node, value), None) is None and self._judge.rest(node).is_valid(value)
+
+    def missing(self, node: Node, value: Any) -> Iterator[str]:
+        """Names that `required` and `dependentRequired` want and that the value lacks."""
+        if not isinstance(value, dict):
+            return
+        dependent = node.own.get("dependentRequired", {})
+        for names in (node.own.get("required", ()), *(names for name, names in dependent.items() if name in value)):
+            self.step(len(names) // _NAMES_PER_STEP)
+            for name in names:
+                if name not in value:
+                    yield name
 
     def _fits_slowly(self, validator: jsonschema_rs.Draft202012Validator, text: str) -> bool:
         self.step(_PATTERN_STEPS)
@@ -296,3 +339,15 @@ def is_of_type(kinds: Any, value: Any) -> bool:
         if isinstance(value, _TYPES.get(kind, ())) and (kind == "boolean" or not isinstance(value, bool)):
             return True
     return False
+
+
+def as_text(value: Any) -> str:
+    """A text that equal values have in common. A set of texts takes linear time, whatever they are: numbers can be made to collide."""
+    if isinstance(value, dict):
+        members = sorted(f"{as_text(name)}:{as_text(member)}" for name, member in value.items())
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(as_text, value)) + "]"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return hex(value) if type(value) is int else repr(value)

@@ -12,7 +12,7 @@ from typing import Any
 
 from clicket.errors import did_you_mean
 from clicket.model.codec import is_small
-from clicket.tools.judge import Judge, Verdicts, bounded, is_of_type, tags
+from clicket.tools.judge import COUNTED, Judge, Verdicts, as_text, bounded, is_of_type, tags
 from clicket.tools.schema_graph import Node
 
 __all__ = ["Path", "problems_of"]
@@ -84,8 +84,21 @@ class _Explanation:
         if node.foreign:
             yield path, f"it does not fit {node.foreign:.200}"
             return
+        own = node.own
+        if node.weight:
+            for name in self._verdicts.missing(node, value):
+                yield (*path, name), "it is required"
+            listed = own.get("enum")
+            if listed is not None and not self._judge.lists(node, as_text(value)):
+                given = self._judge.mask or _quoted(value)
+                others = f" or {len(listed) - 2} other candidates" if len(listed) > 3 else ""
+                yield path, f"{given} is not one of {', '.join(map(_quoted, listed[:2]))}{others}"
+            own = {word: each for word, each in own.items() if word not in COUNTED}
+            if not own:
+                return
         quoted = self._judge.mask is not None or is_small(value, _QUOTED_NODES, _QUOTED_SIZE)
-        errors: Iterator[Any] = self._judge.own(node).iter_errors(value) if quoted else self._messages(node.own, value)
+        validator = self._judge.rest(node) if node.weight else self._judge.own(node)
+        errors: Iterator[Any] = validator.iter_errors(value) if quoted else self._messages(own, value)
         for error in errors:
             if error.kind.name == "required":
                 yield (*path, error.kind.property), "it is required"

@@ -3,6 +3,7 @@
 A few hundred bytes of nested `allOf` and `$ref` can describe more paths than any validator ends. Keywords that apply a subschema to the
 same value (`$ref`, `allOf`, `anyOf` …) are in place; those that apply it to a member (`properties`, `items` …) go one level down. What is
 counted is a path: one subschema, as often as it is reached. Counting takes linear time, because the paths below a node are counted once.
+Keywords that compare a value with many names or values (`enum`, `required`) have a weight: as much work as so many paths.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ MAX_CHAIN = 100
 MAX_LEVELS = 32
 """The levels of a value for which the paths are counted ahead. A value with more levels is counted when it is checked."""
 _SATURATED = 10**9
+MIN_WEIGHT = 50
+"""Below, the work for a subschema's own keywords is not counted."""
+_SCALARS_PER_PATH = 10
+_NAMES_PER_PATH = 2
+_PATHS_PER_VALUE = 6
+"""Of an `enum`: a path takes as long as ten comparisons with a text or a whole number. One with another number, an array or an object
+takes as long as six paths."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/"
 _ONE = ("not", "if", "then", "else", "additionalProperties", "propertyNames", "items", "contains")
@@ -54,6 +62,7 @@ _FOREIGN = 100
 """Paths of the meta-schema."""
 _NAMING = frozenset(("$id", "$anchor", "$dynamicAnchor"))
 _PLAIN = frozenset(_ASSERTIONS) - {"pattern"}
+_LISTING = frozenset(("enum", "required", "dependentRequired"))
 _NOTHING: dict[str, Any] = {}
 """Shared by all subschemas that hold nothing, and never written to: a large schema has thousands that only name a type."""
 
@@ -86,6 +95,19 @@ def pattern_size(pattern: str) -> int:
     return sum(sizes)
 
 
+def weight_of(own: Mapping[str, Any]) -> int:
+    """The work of keywords that need no subschema, in paths; 0 if it is not worth counting."""
+    weight, listed = 0, own.get("enum")
+    if isinstance(listed, list | tuple):
+        simple = sum(type(each) in (str, int, bool, type(None)) for each in listed)
+        weight += simple // _SCALARS_PER_PATH + (len(listed) - simple) * _PATHS_PER_VALUE
+    demanded = [own.get("required")]
+    if isinstance(own.get("dependentRequired"), dict):
+        demanded += own["dependentRequired"].values()
+    weight += sum(len(names) for names in demanded if isinstance(names, list | tuple)) // _NAMES_PER_PATH
+    return weight if weight >= MIN_WEIGHT else 0
+
+
 class Unusable(ValueError):
     """The schema cannot be taken; the text says why, and what to do."""
 
@@ -112,6 +134,7 @@ class Node:
         "own",
         "refs",
         "schema",
+        "weight",
     )
 
     def __init__(self, index: int, schema: Any) -> None:
@@ -132,6 +155,8 @@ class Node:
         """How often its subschemas are applied. A validator that asks what they have checked applies them up to twice more."""
         self.foreign: str = ""
         """A reference to the meta-schema, which only the validator can follow."""
+        self.weight: int = 0
+        """How much work its own keywords are, in paths, if it is much."""
 
     @property
     def is_simple(self) -> bool:
@@ -188,10 +213,11 @@ class SchemaGraph:
             self.root = self._built(schema, base)
         self.size = len(self._nodes)
         self._paths = self._counted()
+        self._work = self._weighed()
         self.is_bounded = True
         """Do deeper values have no more paths than the last of `by_level`?"""
         self.by_level = self._multiplied()
-        """A value of `n` members and `d` levels is checked along `n * by_level[d - 1]` paths at most."""
+        """A value of `n` members and `d` levels is checked along `n * by_level[d - 1]` paths at most, weights included."""
 
     @property
     def paths(self) -> int:
@@ -244,6 +270,7 @@ class SchemaGraph:
                     own[word] = value
                 elif kind is not None:
                     self._hold(node, word, kind, value, base, waiting)
+            node.weight = weight_of(own)
             if "pattern" in own and isinstance(own["pattern"], str):
                 self._add_patterns((own["pattern"],))
                 node.backtracks = node.backtracks or may_backtrack(own["pattern"])
@@ -299,6 +326,8 @@ class SchemaGraph:
             node = nodes[key] = Node(index, schema)
             if is_object and _PLAIN.issuperset(schema):
                 node.own = schema  # most subschemas of a large schema: nothing to go through
+                if not _LISTING.isdisjoint(schema):
+                    node.weight = weight_of(schema)
             elif is_object:
                 waiting.append((node, self._bases.get(key, base)))
         return node
@@ -375,6 +404,16 @@ class SchemaGraph:
             self._check_chains(paths)
         return paths
 
+    def _weighed(self) -> Mapping[Node, int]:
+        """For each node its paths in place, with the weights of their subschemas."""
+        if not any(node.weight for node in self._paths):
+            return self._paths
+        work: dict[Node, int] = {}
+        for node, paths in self._paths.items():
+            inner = sum(work[each] - self._paths[each] for each in node.in_place)
+            work[node] = min(paths + node.weight + node.factor * inner, _SATURATED)
+        return work
+
     def _check_chains(self, paths: Iterable[Node]) -> None:
         chains: dict[Node, int] = {}
         for node in paths:
@@ -384,9 +423,11 @@ class SchemaGraph:
 
     def _multiplied(self) -> list[int]:
         """For values of 1, 2, … levels: the most paths per member of the whole value. Ends where more levels bring no more paths."""
-        rates = self._paths
+        rates = self._work
         found = [rates[self.root]]
-        if all(node.is_simple for node in reversed(rates)):  # those that lead to others come last
+        if rates is self._paths and all(
+            node.is_simple for node in reversed(rates)
+        ):  # those that lead to others come last
             return found
         inner = self._leading_down()
         while len(found) < MAX_LEVELS and found[-1] < _SATURATED:
@@ -398,7 +439,7 @@ class SchemaGraph:
                         named += node.factor * sums[each][0]
                         placed += node.factor * sums[each][1]
                 sums[node] = (min(named, _SATURATED), min(placed, _SATURATED))
-            deeper = {node: max(self._paths[node], *sums[node]) for node in inner}
+            deeper = {node: max(self._work[node], *sums[node]) for node in inner}
             if all(rates[node] == rate for node, rate in deeper.items()):
                 return found
             rates = {**rates, **deeper}

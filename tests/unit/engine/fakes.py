@@ -169,11 +169,12 @@ class Lower:
             Authorize(self.policy),
             Validate(max_size=10_000),
             Execute(runner),
-            Process(self.store, self.journal, None, costs_pending=lambda call: None),  # type: ignore[arg-type]  # outputs are small: no thread is needed
+            Process(self.store, self.journal, None),  # type: ignore[arg-type]  # outputs are small: no thread is needed
             Persist(self.journal, lambda call: None),
             journal=self.journal,
             vault=self.vault,
             workers=None,  # type: ignore[arg-type]  # arguments are small, too
+            uncounted={},
         )
         self.live = LiveCalls()
         self.workers: list[WorkerInfo] = []

@@ -65,6 +65,7 @@ class Parts(Lower):
             self.tasks,
             self.limits,
             parked=self.parked.append,
+            uncounted={},
         )
 
     def _body(self, call: Call) -> Any:

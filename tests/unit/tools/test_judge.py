@@ -8,9 +8,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from clicket.errors import UsageError
-from clicket.tools.check import CompiledSchema, compile_schema
-from clicket.tools.judge import Judge, TooMuchWork
+from clicket.errors import MAX_PROBLEMS, UsageError
+from clicket.tools import schema_graph
+from clicket.tools.check import MAX_VISITS, CompiledSchema, compile_schema
+from clicket.tools.judge import COUNTED, Judge, TooMuchWork
 from clicket.tools.problems import problems_of
 from clicket.tools.schema_graph import Node, SchemaGraph, Unusable, pattern_size
 
@@ -97,6 +98,32 @@ def compared(seed: int, rounds: int) -> int:
 
 def test_the_judge_agrees_with_the_validator() -> None:
     assert compared(seed=1, rounds=150) > 500
+
+
+def test_the_judge_agrees_where_it_compares_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    for figure in ("MIN_WEIGHT", "_SCALARS_PER_PATH", "_NAMES_PER_PATH"):
+        monkeypatch.setattr(schema_graph, figure, 1)  # each `enum` and `required` counts as a long one
+    assert compared(seed=2, rounds=150) > 500
+
+
+@pytest.mark.parametrize(
+    ("listed", "value", "fits"),
+    [
+        ([1, "1", True, None], 1.0, True),
+        ([1.0, 0], True, False),
+        ([2], 2.0, True),
+        ([-0.0], 0, True),
+        ([{"a": 1, "b": [2.0]}], {"b": [2], "a": 1.0}, True),
+        ([{"a": 1}], {"a": True}, False),
+        (["a:1,b"], {"a": 1}, False),
+        ([["a", "b"]], ["a', 'b"], False),
+        ([10**400], 10**400, True),
+    ],
+)
+def test_a_long_list_of_values_has_what_the_validator_finds_in_it(listed: list[Any], value: Any, fits: bool) -> None:
+    schema = {"enum": [*listed, *({"filler": n} for n in range(100))]}
+    assert jsonschema_rs.Draft202012Validator(schema).is_valid(value) is fits
+    assert Judge(SchemaGraph(schema)).fits(value, 100) is fits
 
 
 @pytest.mark.slow
@@ -326,3 +353,54 @@ def test_a_schema_with_many_large_patterns_is_refused_before_they_are_built() ->
     with pytest.raises(Unusable, match="patterns together"):
         SchemaGraph({"patternProperties": {each["pattern"]: {} for each in fields.values()}})
     SchemaGraph({"properties": dict(list(fields.items())[:40])})
+
+
+# Keywords that compare a value with many names or values.
+
+
+def _each(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": {"items": schema}}}
+
+
+_LONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "numbers": (
+        _each({"enum": [n + 0.5 for n in range(3_000)]}),
+        {"a": [-0.5] * 900},
+        "is not one of 0.5, 1.5 or 2998",
+    ),
+    "objects": (_each({"enum": [{"a": n} for n in range(3_000)]}), {"a": [{"a": -1}] * 900}, '{"a": -1} is not one of'),
+    "texts": (
+        _each({"enum": [f"v{n:06}" for n in range(9_000)]}),
+        {"a": ["w000000"] * 1_900},
+        "or 8998 other candidates",
+    ),
+    "names": (_each({"required": [f"r{n}" for n in range(9_000)]}), {"a": [{}] * 1_900}, "it is required"),
+    "names that go with others": (
+        _each({"dependentRequired": {f"a{m}": [f"b{n}" for n in range(100)] for m in range(100)}}),
+        {"a": [{f"a{m}": 1 for m in range(100)}]},
+        "it is required",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _LONG)
+def test_the_work_for_long_lists_is_counted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema, value, text = _LONG[name]
+    compiled = CompiledSchema(schema, "a schema")
+    assert not compiled.always_fast
+    members = 2 + sum(1 + len(each) if isinstance(each, dict) else 1 for each in value["a"])
+    assert members * compiled.graph.by_level[-1] > MAX_VISITS
+    asked: list[dict[str, Any]] = []
+    made = Judge.compiled
+    monkeypatch.setattr(Judge, "compiled", staticmethod(lambda own, mask: (asked.append(own), made(own, mask))[1]))
+    problems = compiled.problems(value)
+    assert text in problems[0]["message"]
+    assert len(problems) in (100, MAX_PROBLEMS + 1)
+    assert not any(COUNTED & own.keys() for own in asked), (
+        "jsonschema-rs compares with all of them, and builds all errors"
+    )
+
+
+def test_short_lists_are_left_to_the_validator() -> None:
+    schema = _each({"enum": [f"v{n}" for n in range(100)], "required": ["a", "b"]})
+    assert CompiledSchema(schema, "a schema").always_fast

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.simulation import timeline
+from tests.simulation import knobs, timeline
 from tests.simulation.cluster import Cluster
 from tests.simulation.judging import check
 from tests.simulation.places import template
@@ -40,6 +40,7 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 def run_seed(seed: int, *, trace: bool = False, keep: Collection[int] | None = None) -> tuple[World, Cluster]:
     """In this process, which must end without a clean-up (`os._exit`)."""
+    knobs.turn(seed)
     world = World(seed, trace=trace)
     members = 1 if seed % 4 else 3
     cluster = Cluster(world, members=members, calls=8 if members == 1 else 16, keep=keep)

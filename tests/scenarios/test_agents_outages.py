@@ -381,3 +381,37 @@ async def test_a_full_disk_fails_no_call_that_an_agent_waits_for(
         await eventually(lambda: turn.done() or probes > 6)
         is_full = False
         assert (await turn).text == ("read read paid" if by_agent else "read paid")
+
+
+async def test_a_turn_waits_for_a_full_disk_that_refuses_a_document(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No event of the turn was refused, and reads are answered: only the error says that the disk is full."""
+    is_full, refused, opened = False, 0, clicket.compose.open_store
+
+    def filling(given: Any) -> Any:
+        store: Any = opened(given)
+
+        def refusing(write: Any) -> Any:
+            async def written(*args: Any) -> Any:
+                nonlocal refused
+                if is_full:
+                    refused += 1
+                    raise StoreUnavailable("the disk is full", lasting=True)
+                return await write(*args)
+
+            return written
+
+        store.put_document, store.put_documents = refusing(store.put_document), refusing(store.put_documents)
+        return store
+
+    monkeypatch.setattr(clicket.compose, "open_store", filling)
+    for place in ("clicket.agents.outages._FIRST", "clicket.spend.book._RETRY_FIRST"):
+        monkeypatch.setattr(place, 0.001)
+    async with make([], sqlite, budgets=[BUDGET]) as rt:
+        agent = ReActAgent(rt, Says(lambda request: "done"))
+        is_full = True
+        turn = asyncio.create_task(agent.run("go", thread="t"))
+        await eventually(lambda: turn.done() or refused > 20)
+        is_full = False
+        assert (await turn).text == "done"

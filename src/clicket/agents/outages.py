@@ -31,6 +31,7 @@ class Outages:
         self._host = host
         self._log = log
         self._tries = 0
+        self._lasting = _FIRST
         self._seq = log.entry.seq
 
     async def through(self, work: Callable[[], Awaitable[T]], error: StoreUnavailable) -> T:
@@ -44,12 +45,17 @@ class Outages:
 
     async def wait(self, error: StoreUnavailable) -> None:
         """Return when the store answers, and has all entries of the turn so far. If the store answers each time, the error is not one of
-        an outage, such as a damaged record: it is raised after some tries without an entry in between."""
+        an outage, such as a damaged record: it is raised after some tries without an entry in between. A full disk answers, too, and is
+        waited for: somebody makes room."""
         host, log, delay = self._host, self._log, _FIRST
         while not await self._answers():
             self._tries = 0
             await sleep(host.clock, delay)
             delay = min(delay * 2, _MOST)
+        if error.lasting:
+            await sleep(host.clock, self._lasting)
+            self._lasting = min(self._lasting * 2, _MOST)
+            return
         if log.entry.seq != self._seq:
             self._seq, self._tries = log.entry.seq, 0
         self._tries += 1

@@ -88,7 +88,7 @@ class DiskFaults:
             until = now + chance.uniform(0.3, 12)
             disk.armed.append(Armed("write", apsw.SQLITE_FULL, until, 1_000_000, grows=chance.random() < 0.5))
         elif kind == "locked file":
-            self._lock(now + chance.uniform(0.05, 8), reads=chance.random() < 0.3)
+            self._lock(now + chance.choice((0.1, 2, 6, 12)) * chance.random(), reads=chance.random() < 0.3)
         else:
             disk.slow, self._cluster.is_slow = chance.choice((0.05, 0.2)), True
 

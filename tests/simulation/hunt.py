@@ -21,7 +21,7 @@ from tests.simulation.mutants import MUTANTS, Mutant
 __all__ = ["hunt"]
 
 
-def hunt(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
+def hunt(mutant: Mutant, first: int, count: int, more: Sequence[str] = ()) -> dict[str, Any]:
     """In a process of its own, which stops at the first seed that finds the mutant."""
     seeds = f"{first}:{first + count}"
     run = [
@@ -35,6 +35,7 @@ def hunt(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
         "--jobs",
         "1",
         "--until-bad",
+        *more,
     ]
     began = time.monotonic()
     done = subprocess.run(run, capture_output=True, text=True, check=False)
@@ -58,7 +59,9 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--known", type=Path)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--store", help="of every seed, as of `run`")
     options = parser.parse_args(given)
+    more = ["--store", options.store] if options.store else []
     known = {}
     if options.known is not None and options.known.exists():
         for line in options.known.read_text().splitlines():
@@ -71,7 +74,7 @@ def main(given: Sequence[str] | None = None) -> None:
     ]
     found = 0
     with ThreadPoolExecutor(options.jobs) as pool:
-        for entry in pool.map(lambda mutant: hunt(mutant, options.first, options.seeds), chosen):
+        for entry in pool.map(lambda mutant: hunt(mutant, options.first, options.seeds, more), chosen):
             found += entry["seed"] is not None
             print(
                 f"{entry['seed']!s:>6} {entry['tried']:>5} {entry['name']}",

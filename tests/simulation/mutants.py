@@ -1301,6 +1301,30 @@ _STORE = (
         ),
         "Everything ends: the outcome of a call is written again and again until the store takes it.",
     ),
+    Mutant(
+        "an owner of an earlier boot counts as alive while its lease of then lasts",
+        "store",
+        (
+            Change(
+                "stores/liveness.py",
+                "process_gone(owner) or of_another_boot or system.uptime()",
+                "process_gone(owner) or system.uptime()",
+            ),
+        ),
+        "Everything ends: after a restart of the machine its calls are taken over.",
+    ),
+    Mutant(
+        "an agent's turn tries a full disk five times",
+        "agents",
+        (
+            Change(
+                "agents/outages.py",
+                "        if error.lasting:\n",
+                "        if error.lasting and log.entry.seq < 0:\n",
+            ),
+        ),
+        "A store that is out of order for a while does not end a turn.",
+    ),
 )
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -7,9 +7,10 @@ operation that failed.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
-from clicket.errors import StoreUnavailable
+from clicket.errors import ClicketError, StoreUnavailable
 from clicket.execution import TurnLog
 from clicket.ports import AgentHost, sleep
 
@@ -62,6 +63,13 @@ class Outages:
         if self._tries > _MAX_TRIES:
             raise error
         await sleep(host.clock, _FIRST * self._tries)
+
+    async def note_end(self) -> None:
+        """Record that the turn goes on. The outage may have been longer than the lease: only a write shows whether another process owns the
+        turn now."""
+        with suppress(ClicketError):
+            await self._log.note("The store answers again: the turn goes on.")
+        self._seq = self._log.entry.seq
 
     def leave_if_closing(self) -> None:
         """Hand the call back if the runtime closes."""

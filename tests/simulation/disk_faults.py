@@ -59,7 +59,7 @@ class DiskFaults:
         self._held_until = 0.0
         world.system.waits = self._waits
         world.system.uptime = lambda: 1e6 + world.loop.time()  # type: ignore[method-assign]  # longer than a seed
-        log_length(chance.choice((0.02, 0.1, 1.0)))
+        log_length(chance.choice((0.02, 0.02, 0.1, 1.0)))
 
     def planned(self, storm: float) -> list[tuple[float, Callable[[], None]]]:
         chance = self._world.chance
@@ -72,15 +72,13 @@ class DiskFaults:
         kind = chance.choice(_KINDS)
         world.tell("disk", kind)
         if kind == "power loss":
-            if chance.random() < 0.3:
-                self.lose_power()
-            else:
-                disk.power_ends_at = disk.operations + chance.choice((0, 1, 2, 3, 4, 5, 7, 10, 20, 50, 100))
+            self._end_power()
             return
         self._cluster.faults[kind] += 1
         until, times = now + chance.uniform(0.3, 5), chance.choice((1, 1, 2, 5, 1_000))
         files = chance.choice(("", "-wal", ".db"))
         if kind == "failed sync":
+            until += 10 * (files == ".db")  # the database is synced by a checkpoint alone
             disk.armed.append(Armed("sync", apsw.SQLITE_IOERR_FSYNC, until, times, files))
         elif kind == "failed write":
             disk.armed.append(Armed("write", apsw.SQLITE_IOERR_WRITE, until, times, files))
@@ -91,6 +89,18 @@ class DiskFaults:
             self._lock(now + chance.choice((0.1, 2, 6, 12)) * chance.random(), reads=chance.random() < 0.3)
         else:
             disk.slow, self._cluster.is_slow = chance.choice((0.05, 0.2)), True
+
+        if chance.random() < 0.4:  # what was not written well shows only then
+            world.loop.call_later(chance.uniform(0.2, 6), self._end_power, context=Context())
+
+    def _end_power(self) -> None:
+        chance, disk = self._world.chance, self.disk
+        if not self._cluster.scene.is_storm:
+            return
+        if chance.random() < 0.3:
+            self.lose_power()
+        else:
+            disk.power_ends_at = disk.operations + chance.choice((0, 1, 2, 3, 4, 5, 7, 10, 20, 50, 100))
 
     def calm(self) -> None:
         self.disk.armed, self.disk.power_ends_at, self.disk.slow = [], None, 0.0

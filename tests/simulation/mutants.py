@@ -1252,19 +1252,6 @@ _STORE = (
         "Durable before visible: what could not be written for a lock is not acknowledged.",
     ),
     Mutant(
-        "a job that failed leaves its transaction open in SQLite",
-        "store",
-        (
-            Change(
-                "stores/sqlite/writer.py",
-                '            value = job(connection)\n            connection.execute("COMMIT")\n        except BaseException:\n'
-                "            _rollback(connection)\n",
-                '            value = job(connection)\n            connection.execute("COMMIT")\n        except BaseException:\n',
-            ),
-        ),
-        "A write that failed once does not keep later ones from being written.",
-    ),
-    Mutant(
         "a write-ahead log whose copy the disk failed to sync is started anew",
         "store",
         (

@@ -10,10 +10,11 @@ from functools import partial
 
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import Conversations
+from tests.simulation.disk_faults import DiskFaults, log_length
 from tests.simulation.lanes import SimulatedWorker
 from tests.simulation.loop import Node
 from tests.simulation.network import Network
-from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace
+from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace, disk_fails, store_of
 from tests.simulation.receiver import WEBHOOKS, SimulatedSender
 from tests.simulation.scene import POLICY, TOOLS, Scene
 from tests.simulation.team import Team
@@ -93,8 +94,15 @@ class Cluster:
             world, lost=0.02 * bad, unheard=0.03 * bad, late=0.03 * bad, notices_lost=chance.choice((0.0, 0.1, 1.0))
         )
         self.place: Place
-        if chance.random() < 0.3:
-            self.place = SqlitePlace(chance.choice(("process", "power")))
+        self.disk_faults: DiskFaults | None = None
+        if store_of(chance) == "sqlite":
+            durability = chance.choice(("process", "power"))
+            if faults and disk_fails(chance):
+                self.disk_faults = DiskFaults(self, durability)
+                self.place = self.disk_faults.place
+            else:
+                log_length()
+                self.place = SqlitePlace(durability)
         else:
             self.place = ModelPlace(self.network, notices=chance.random() < 0.7)
         self.gives_away = 0 if members > 1 and chance.random() < 0.3 else -1
@@ -138,6 +146,7 @@ class Cluster:
             plan.append((chance.uniform(0, 10), self.clients.make_schedule))
         if self._faults:
             plan += [(chance.uniform(0.2, _STORM), self.fault) for _ in range(chance.randint(1, 6))]
+            plan += self.disk_faults.planned(_STORM) if self.disk_faults is not None else []
         self.planned = len(plan)
         for number, (at, act) in enumerate(sorted(plan, key=lambda each: each[0])):
             if self._keep is None or number in self._keep:
@@ -153,6 +162,8 @@ class Cluster:
         self.world.tell("world", "the faults are over")
         self.network.calm()
         self.scene.is_storm = False
+        if self.disk_faults is not None:
+            self.disk_faults.calm()
         self.world.loop.on_step = lambda: None
         for member in self.members:
             member.node.skew = 0.0

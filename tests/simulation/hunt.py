@@ -25,21 +25,22 @@ HUNTED = Path(__file__).with_name("hunted.jsonl")
 
 def hunted() -> dict[str, dict[str, Any]]:
     """By the mutant's name. `first`, `first_of`: the seeds it took the first judge, before it was tuned, of how many (None: not found);
-    `seeds`, `of`, `rule`: the same for the judge as it is, and the predicate."""
+    `seeds`, `of`, `rule`: the same for the judge as it is, and the predicate; `store`: of every seed, if it was given."""
     lines = HUNTED.read_text("utf-8").splitlines() if HUNTED.exists() else []
     return {entry["name"]: entry for entry in map(json.loads, lines)}
 
 
-def record(found: dict[str, Any]) -> None:
+def record(found: dict[str, Any], store: str | None) -> None:
     entries = hunted()
     entry = entries.setdefault(found["name"], {"name": found["name"]})
     rule = found["problems"][0].partition(":")[0] if found["problems"] else None
     entry |= {"seeds": found["tried"] if found["seed"] is not None else None, "of": found["of"], "rule": rule}
+    entry["store"] = store
     names = [mutant.name for mutant in MUTANTS]
     HUNTED.write_text("".join(json.dumps(entries[name]) + "\n" for name in names if name in entries), "utf-8")
 
 
-def hunt(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
+def hunt(mutant: Mutant, first: int, count: int, more: Sequence[str] = ()) -> dict[str, Any]:
     """In a process of its own, which stops at the first seed that finds the mutant."""
     seeds = f"{first}:{first + count}"
     run = [
@@ -53,6 +54,7 @@ def hunt(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
         "--jobs",
         "1",
         "--until-bad",
+        *more,
     ]
     began = time.monotonic()
     done = subprocess.run(run, capture_output=True, text=True, check=False)
@@ -76,14 +78,16 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--left", action="store_true")
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--store", help="of every seed, as of `run`")
     options = parser.parse_args(given)
+    more = ["--store", options.store] if options.store else []
     known = {name for name, entry in hunted().items() if entry.get("seeds") is not None} if options.left else set()
     chosen = [
         mutant for mutant in MUTANTS if options.only in f"{mutant.area} {mutant.name}" and mutant.name not in known
     ]
     found = 0
     with ThreadPoolExecutor(options.jobs) as pool:
-        for entry in pool.map(lambda mutant: hunt(mutant, options.first, options.seeds), chosen):
+        for entry in pool.map(lambda mutant: hunt(mutant, options.first, options.seeds, more), chosen):
             found += entry["seed"] is not None
             print(
                 f"{entry['seed']!s:>6} {entry['tried']:>5} {entry['name']}",
@@ -92,7 +96,7 @@ def main(given: Sequence[str] | None = None) -> None:
                 flush=True,
             )
             if options.record:
-                record(entry)
+                record(entry, options.store)
     print(f"{found} of {len(chosen)} found")
 
 

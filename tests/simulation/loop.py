@@ -67,6 +67,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._at
 
+    def pass_time(self, seconds: float) -> None:
+        """A callback takes so long."""
+        self._at += seconds
+
     # What asyncio asks of a loop.
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:

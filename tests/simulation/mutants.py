@@ -1201,6 +1201,117 @@ _STORE = (
         ),
         "One refused append, such as that of a former owner, does not keep the others from being written.",
     ),
+    Mutant(
+        "a write that the disk failed counts as written in SQLite",
+        "store",
+        (
+            Change(
+                "stores/sqlite/writer.py",
+                "        failure = unavailable(self.path, error)\n        if isinstance(error, apsw.IOError",
+                "        if isinstance(error, apsw.IOError):\n            return None  # type: ignore[return-value]\n"
+                "        failure = unavailable(self.path, error)\n        if isinstance(error, apsw.IOError",
+            ),
+        ),
+        "Durable before visible: what the disk refused is not acknowledged.",
+    ),
+    Mutant(
+        "a write that a full disk refused counts as written in SQLite",
+        "store",
+        (
+            Change(
+                "stores/sqlite/writer.py",
+                "        failure = unavailable(self.path, error)\n        if isinstance(error, apsw.IOError",
+                "        if isinstance(error, apsw.FullError):\n            return None  # type: ignore[return-value]\n"
+                "        failure = unavailable(self.path, error)\n        if isinstance(error, apsw.IOError",
+            ),
+        ),
+        "Durable before visible: what a full disk refused is not acknowledged.",
+    ),
+    Mutant(
+        "a write on the loop that finds the SQLite file locked is dropped",
+        "store",
+        (
+            Change(
+                "stores/sqlite/writer.py",
+                "        except apsw.BusyError:\n            return _LOCKED\n",
+                "        except apsw.BusyError:\n            return None\n",
+            ),
+        ),
+        "Durable before visible: a write that another process's lock kept out is made later, in the thread.",
+    ),
+    Mutant(
+        "a group that waited in vain for the lock of the SQLite file counts as written",
+        "store",
+        (
+            Change(
+                "stores/sqlite/writer.py",
+                "            return [failure] * len(group)\n        return outcomes\n",
+                "            return [None] * len(group)\n        return outcomes\n",
+            ),
+        ),
+        "Durable before visible: what could not be written for a lock is not acknowledged.",
+    ),
+    Mutant(
+        "a write-ahead log whose copy the disk failed to sync is started anew",
+        "store",
+        (
+            Change(
+                "stores/sqlite/checkpoint.py",
+                "                self._keep_log()\n            raise\n",
+                "                pass\n            raise\n",
+            ),
+        ),
+        "What is acknowledged survives power loss: the log is kept until its copy is on the disk.",
+    ),
+    Mutant(
+        "with durability power the log of an earlier process is written on",
+        "store",
+        (
+            Change(
+                "stores/sqlite/store.py",
+                "                if power:\n                    end_old_log(connection)\n",
+                "",
+            ),
+        ),
+        "What is acknowledged survives power loss: nothing is written behind a gap in the log.",
+    ),
+    Mutant(
+        "an event that a full disk refused is given up",
+        "store",
+        (
+            Change(
+                "journal/journal.py",
+                "            delay = min(delay * 2, _RETRY_MOST)\n            failure = await self.append(change)\n",
+                "            delay = min(delay * 2, _RETRY_MOST)\n            failure = await self.append(change)\n"
+                '            if failure is not None and getattr(failure, "lasting", False):\n                break\n',
+            ),
+        ),
+        "Everything ends: the outcome of a call is written again and again until the store takes it.",
+    ),
+    Mutant(
+        "an owner of an earlier boot counts as alive while its lease of then lasts",
+        "store",
+        (
+            Change(
+                "stores/liveness.py",
+                "process_gone(owner) or of_another_boot or system.uptime()",
+                "process_gone(owner) or system.uptime()",
+            ),
+        ),
+        "Everything ends: after a restart of the machine its calls are taken over.",
+    ),
+    Mutant(
+        "an agent's turn tries a full disk five times",
+        "agents",
+        (
+            Change(
+                "agents/outages.py",
+                "        if error.lasting:\n",
+                "        if error.lasting and log.entry.seq < 0:\n",
+            ),
+        ),
+        "A store that is out of order for a while does not end a turn.",
+    ),
 )
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -134,9 +134,10 @@ class DueCalls:
         assert call.request.not_before is not None
         entry, due = call.entry, seconds_of(call.request.not_before)
         body = _encode(_Waiting(entry.id, entry.thread, entry.caller))
+        key = _key(due, entry.id, entry.thread, entry.caller, entry.seq)
         while not self.closed:
             try:
-                await self._store.put_document(_KIND, _key(due, entry.id, entry.thread, entry.caller), body, None)
+                await self._store.put_document(_KIND, key, body, None)
                 break
             except ClicketError as error:
                 logger.warning("call %s waits for its time here, not in the store yet: %s", entry.id, error)
@@ -267,9 +268,10 @@ def _queue_of(record: Record) -> str:
     return str(QueueName(record.tool, version))
 
 
-def _key(due: float, id: str, thread: str, caller: str) -> str:
-    """Keys are read in the order of their characters, so the time has a fixed width: milliseconds, rounded up."""
-    digest = blake2b(canonical([caller, thread, id]), digest_size=12).hexdigest()
+def _key(due: float, id: str, thread: str, caller: str, seq: int) -> str:
+    """Keys are read in the order of their characters, so the time has a fixed width: milliseconds, rounded up. `seq`: a call that is put
+    away again has another key, as the process that let it run may remove the first one only then."""
+    digest = blake2b(canonical([caller, thread, id, seq]), digest_size=12).hexdigest()
     return f"{-int(-due * 1000 // 1):015d}:{digest}"
 
 

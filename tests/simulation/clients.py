@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.crash.judge import Ack
 from tests.simulation.scene import TOOLS
+from tests.simulation.servers import SERVED
 
 from clicket.engine.stored_calls import Closed
 from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound, StoreUnavailable, UsageError
@@ -23,6 +24,8 @@ _UNANSWERED = (StoreUnavailable, NotFound, Conflict, Closed, AgentBusy)
 EDITED = 0.023
 """What a person writes in place of the arguments."""
 CALLERS = ("", "", "ann", "bob")
+SERVED_CALLERS = ("ann", "", "bob", "ann")
+"""Where members serve HTTP."""
 
 
 class Clients:
@@ -55,7 +58,10 @@ class Clients:
         chance, id = self._world.chance, f"c{number}"
         self.given[id] = self._request(number)
         for _ in range(2 if chance.random() < 0.15 else 1):
-            if (member := self._cluster.up()) is not None:
+            if self._over_http(id):
+                self._world.tell("client", f"calls {id} over HTTP: {self.given[id]}")
+                self._cluster.http.do(self._cluster.http.call(id, self.caller_of(id)), id)
+            elif (member := self._cluster.up()) is not None:
                 self._world.tell(member.node, f"a client calls {id}: {self.given[id]}")
                 self.do(member, self._call(member, id, waits=chance.random() < 0.6), id)
         if chance.random() < 0.25:
@@ -85,9 +91,16 @@ class Clients:
             options["priority"] = 5
         return name, given, options
 
+    def caller_of(self, id: str) -> str:
+        callers = SERVED_CALLERS if self._cluster.features.servers else CALLERS
+        return callers[int(id[1:]) % len(callers)] if id[1:].isdigit() else ""
+
+    def _over_http(self, id: str, share: float = 0.6) -> bool:
+        return self._cluster.features.servers and self.caller_of(id) in SERVED and self._world.chance.random() < share
+
     def _runtime(self, member: Member, id: str) -> Any:
         assert member.runtime is not None
-        caller = CALLERS[int(id[1:]) % len(CALLERS)] if id[1:].isdigit() else ""
+        caller = self.caller_of(id)
         return member.runtime.acting_for(caller) if caller else member.runtime
 
     async def _call(self, member: Member, id: str, *, waits: bool) -> None:
@@ -99,7 +112,7 @@ class Clients:
             handle = await runtime.submit(tool, arguments, id=id, **options)
             self._scene.acks.append(Ack(did="submit", id=id))
             self._world.tell(member.node, f"{id} is accepted")
-            self._stored(id, "submit")
+            self.stored(id, "submit")
             self._answered(id, await handle.result())
 
     def _answered(self, id: str, result: ToolResult) -> None:
@@ -110,12 +123,12 @@ class Clients:
                 did="result", id=id, state=result.state.value, code=code, output=result.output, artifact=result.artifact
             )
         )
-        if (found := self._stored(id, "result")) and found.ended_at is None:
+        if (found := self.stored(id, "result")) and found.ended_at is None:
             self._world.wrong(
                 "durable before visible", f"a caller of {id} got {result.state}, and the store has {found.state}"
             )
 
-    def _stored(self, id: str, what: str) -> Any:
+    def stored(self, id: str, what: str) -> Any:
         """The call, which the store must have."""
         found = self._cluster.find(id)
         if found is None:
@@ -133,7 +146,10 @@ class Clients:
                 self._scene.cancelled.setdefault(id, self._world.now)
             self._scene.acks.append(Ack(did="cancel", id=id, took=took))
 
-        if (member := self._cluster.up()) is not None:
+        self._scene.may_be_cancelled.add(id)
+        if self._over_http(id):
+            self._cluster.http.do(self._cluster.http.cancel(id, self.caller_of(id)), f"cancel {id}")
+        elif (member := self._cluster.up()) is not None:
             self.do(member, cancel(member), f"cancel {id}")
 
     def _watch(self, id: str) -> None:
@@ -146,7 +162,9 @@ class Clients:
                 last = event.seq
                 self._scene.acks.append(Ack(did="saw", id=id, seq=event.seq, type=event.type, state=event.state.value))
 
-        if (member := self._cluster.up()) is not None:
+        if self._over_http(id):
+            self._cluster.http.do(self._cluster.http.watch(id, self.caller_of(id)), f"watch {id}")
+        elif (member := self._cluster.up()) is not None:
             self.do(member, watch(member), f"watch {id}")
 
     def make_schedule(self) -> None:
@@ -163,7 +181,9 @@ class Clients:
     # People and other systems.
 
     def ask_a_person(self) -> None:
-        if (member := self._cluster.up()) is not None:
+        if self._cluster.features.servers and self._world.chance.random() < 0.5:
+            self._cluster.http.do(self._cluster.http.decide(all_=False), "a person")
+        elif (member := self._cluster.up()) is not None:
             self.do(member, self._decide(member, all_=False), "a person")
             if self._world.chance.random() < 0.3 and (other := self._cluster.up()) is not None:
                 self.do(other, self._decide(other, all_=False), "another person")
@@ -184,7 +204,9 @@ class Clients:
                 await self._decide_one(runtime, record)
             elif record.waiting_for == "external" and (token := self._scene.tokens.get(record.id)) is not None:
                 output = {"id": record.id, "attempt": 1}
-                if chance.random() < 0.8:
+                if self._cluster.features.servers and chance.random() < 0.5:
+                    self._cluster.http.do(self._cluster.http.complete(record.id, token, output), f"complete {record.id}")
+                elif chance.random() < 0.8:
                     await runtime.complete(token, output)
                     self._scene.completed[record.id] = output
                 else:
@@ -194,18 +216,21 @@ class Clients:
                 await runtime.resolve(record.id, happened=chance.random() < 0.5, by="p0", thread=record.thread)
 
     async def _decide_one(self, runtime: Any, record: Any) -> None:
-        chance, by, thread = self._world.chance, f"p{self._world.chance.randint(1, 1_000_000)}", record.thread
-        dice = chance.random()
-        if (record.approval or {}).get("purpose") == "input":
-            took = await runtime.respond(record.id, {"name": "x"}, by=by, thread=thread)
-        elif dice < 0.6:
-            took = await runtime.approve(record.id, by=by, thread=thread)
-        elif dice < 0.75 and record.tool == "approved":
-            arguments = {"before": EDITED, "after": EDITED}
-            took = await runtime.approve(record.id, by=by, thread=thread, arguments=arguments)
-        elif dice < 0.85 and record.tool == "approved":
-            took = await runtime.respond(record.id, {"id": record.id, "attempt": 0}, by=by, thread=thread)
-        else:
-            took = await runtime.deny(record.id, by=by, thread=thread)
-        self._world.tell("person", f"{by} decides on {record.id}: {took}")
+        by, thread = f"p{self._world.chance.randint(1, 1_000_000)}", record.thread
+        verb, given = self.decision(record.tool, record.id, record.approval or {})
+        took = await getattr(runtime, verb)(record.id, by=by, thread=thread, **given)
+        self._world.tell("person", f"{by} decides on {record.id}: {verb} {took}")
         self._scene.acks.append(Ack(did="decide", id=record.id, took=took, text=by))
+
+    def decision(self, tool: str, id: str, approval: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """What a person decides: the name of the method, or of the route, and what is given with it."""
+        dice = self._world.chance.random()
+        if approval.get("purpose") == "input":
+            return "respond", {"output": {"name": "x"}}
+        if dice < 0.6:
+            return "approve", {}
+        if dice < 0.75 and tool == "approved":
+            return "approve", {"arguments": {"before": EDITED, "after": EDITED}}
+        if dice < 0.85 and tool == "approved":
+            return "respond", {"output": {"id": id, "attempt": 0}}
+        return "deny", {}

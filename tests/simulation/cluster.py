@@ -7,21 +7,26 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextvars import Context
 from functools import partial
+from typing import Any
 
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import Conversations
+from tests.simulation.features import Features
+from tests.simulation.http_clients import HttpClients
 from tests.simulation.lanes import SimulatedWorker
 from tests.simulation.loop import Node
 from tests.simulation.network import Network
 from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace
 from tests.simulation.receiver import WEBHOOKS, SimulatedSender
 from tests.simulation.scene import POLICY, TOOLS, Scene
+from tests.simulation.servers import OPTIONS
 from tests.simulation.team import Team
 from tests.simulation.world import World
 
 from clicket import Runtime
 from clicket.errors import StoreUnavailable
 from clicket.execution.processes import pool
+from clicket.server import create_app
 from clicket.settings import Settings
 from clicket.webhooks import service
 
@@ -45,6 +50,8 @@ class Member:
         world.tell(self.node, "starts")
         self.runtime: Runtime | None = None
         self.team: Team | None = None
+        self.app: Any = None
+        """Its HTTP server's ASGI application, if it has one."""
         self._leave: asyncio.Future[None] = world.loop.create_future()
         self.life = world.spawn(self.node, self._live())
         self.clients: list[asyncio.Task[None]] = []
@@ -69,8 +76,10 @@ class Member:
             settings=settings,
         )
         team = Team(runtime) if cluster.has_agents else None
+        app = create_app(runtime, OPTIONS, mcp=False, agents=()) if self.place in cluster.serving else None
         try:
-            async with runtime:
+            async with runtime if app is None else app.lifespan():
+                self.app = app
                 self.runtime, self.team = runtime, team
                 cluster.world.tell(self.node, "is open")
                 await self._leave
@@ -87,6 +96,7 @@ class Cluster:
     def __init__(self, world: World, *, members: int, calls: int, keep: Collection[int] | None = None) -> None:
         chance = world.chance
         self.world, self.scene = world, Scene(world)
+        self.features = Features(world.seed)
         faults = chance.random() < 0.8
         bad = faults and chance.random() < 0.7
         self.network = Network(
@@ -98,6 +108,8 @@ class Cluster:
         else:
             self.place = ModelPlace(self.network, notices=chance.random() < 0.7)
         self.gives_away = 0 if members > 1 and chance.random() < 0.3 else -1
+        self.serving = {0, *range(2, members)} if self.features.servers else set[int]()
+        """The places of members that serve HTTP."""
         self.scene.recorded, self.scene.is_on_record = self._recorded, self._is_on_record
         self.members: list[Member] = []
         self._size, self._calls, self._faults = members, calls, faults
@@ -109,6 +121,7 @@ class Cluster:
         self.people_away = not self.has_agents and chance.random() < 0.2
         """No person decides, and no other system answers: every wait ends by its limit."""
         self.clients, self.conversations = Clients(self), Conversations(self)
+        self.http = HttpClients(self)
         self.scene.kill = self._kill
         self.faults = Counter[str]()
         self.stored_calls = 0
@@ -183,12 +196,16 @@ class Cluster:
                     self.world.wrong(
                         "every waiter is answered", f"a client of {member.node} waits for ever: {client.get_name()}"
                     )
+        for task in self.http.open:
+            if not task.done():
+                self.world.wrong("every waiter is answered", f"a client waits for ever: {task.get_name()}")
 
     def is_at_rest(self) -> bool:
         waiting = any(not client.done() for member in self.members if member.node.is_alive for client in member.clients)
         up = all(member.is_up for member in self.members)
         answered = all(message.answers for message in self.conversations.messages)
         scheduled = not self.has_schedule or self.world.now > _STORM + 130
+        waiting = waiting or any(not task.done() for task in self.http.open)
         if not (up and answered and scheduled) or waiting:
             return False
         return all(call.ended_at is not None and self.was_told(call) for call in self.place.calls())

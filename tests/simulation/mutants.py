@@ -14,7 +14,7 @@ from typing import NamedTuple
 __all__ = ["AREAS", "MUTANTS", "Change", "Mutant"]
 
 AREAS = (
-    "calls", "leases", "people", "external", "cache", "slots", "schedules", "spend", "agents", "webhooks", "store",
+    "calls", "leases", "people", "external", "cache", "slots", "schedules", "spend", "agents", "webhooks", "store", "server",
 )  # fmt: skip
 
 
@@ -1203,6 +1203,64 @@ _STORE = (
     ),
 )
 
+_SERVER = (
+    Mutant(
+        "a reader over HTTP that comes back misses an event",
+        "server",
+        (Change("server/events.py", "    return int(text)\n", "    return int(text) + 1\n"),),
+        "Gap-free events: a stream that broke goes on after the last event that its reader has.",
+    ),
+    Mutant(
+        "a call is cancelled when its HTTP client leaves, whatever the client said",
+        "server",
+        (
+            Change(
+                "server/calls.py",
+                "leaving = asyncio.ensure_future(_disconnected(request)) if cancel else None",
+                "leaving = asyncio.ensure_future(_disconnected(request))",
+            ),
+        ),
+        "A call outlives the connection over which it was made, unless cancel_on_disconnect says otherwise.",
+    ),
+    Mutant(
+        "a cancel over HTTP is always answered as if it took",
+        "server",
+        (
+            Change(
+                "server/calls.py",
+                "Cancelled(id=id, thread=handle.thread, cancelled=done, state=state)",
+                "Cancelled(id=id, thread=handle.thread, cancelled=True, state=state)",
+            ),
+        ),
+        "A cancel that was acknowledged is on record.",
+    ),
+    Mutant(
+        "a decision over HTTP counts for another question than the one that was seen",
+        "server",
+        (
+            Change(
+                "server/approvals.py",
+                "            thread=record.thread, reason=decision.reason, seen=decision.seen, **given,\n",
+                "            thread=record.thread, reason=decision.reason, **given,\n",
+            ),
+            Change("server/call_lookup.py", "if seen and asked and not seen_ones:", "if seen and not asked:"),
+        ),
+        "A decision answers the question that the person saw, and no other.",
+    ),
+    Mutant(
+        "an event that comes while readers of a stream are woken wakes none of them",
+        "server",
+        (
+            Change(
+                "server/event_stream.py",
+                "        elif self._spent < _SHORT:\n            self._begin()\n",
+                "        elif self._spent < _SHORT:\n            self._next, self._notified = None, False\n",
+            ),
+        ),
+        "A reader of a stream gets each event, and the end, without waiting for another one.",
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
-    *_CALLS, *_LEASES, *_PEOPLE, *_EXTERNAL, *_CACHE, *_SLOTS, *_SCHEDULES, *_SPEND, *_AGENTS, *_WEBHOOKS, *_STORE,
+    *_CALLS, *_LEASES, *_PEOPLE, *_EXTERNAL, *_CACHE, *_SLOTS, *_SCHEDULES, *_SPEND, *_AGENTS, *_WEBHOOKS, *_STORE, *_SERVER,
 )  # fmt: skip

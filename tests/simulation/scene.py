@@ -40,6 +40,10 @@ class Scene:
         self.is_storm = True
         self.cancelled: dict[str, float] = {}
         """When a cancel of a call was acknowledged first."""
+        self.may_be_cancelled: set[str] = set()
+        """Calls that somebody has tried to cancel, acknowledged or not."""
+        self.decided: dict[tuple[str, str], str] = {}
+        """Of decisions that were acknowledged, by call and reason: the hash of the question that the person saw."""
         self.is_on_record: Callable[[str, int], bool] = lambda call, attempt: True
         """Does the store have the start of this attempt?"""
         self.recorded: Callable[[], Iterable[tuple[str, int]]] = tuple

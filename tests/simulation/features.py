@@ -1,0 +1,18 @@
+"""Which parts of the product a seed exercises. Not every seed has all: a seed with few of them goes deeper into their combinations."""
+
+from __future__ import annotations
+
+import random
+
+__all__ = ["Features"]
+
+
+class Features:
+    """Drawn apart from the workload's own chance, so that a new feature leaves the other ones of a seed as they are."""
+
+    def __init__(self, seed: int) -> None:
+        def drawn(name: str, share: float) -> bool:
+            return random.Random(f"{name} of {seed}").random() < share
+
+        self.servers = drawn("servers", 0.3)
+        """Some members serve HTTP, and some programs and people use it."""

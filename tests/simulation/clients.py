@@ -7,7 +7,6 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from tests.crash.judge import Ack
-from tests.simulation.scene import TOOLS
 from tests.simulation.servers import SERVED
 
 from clicket.engine.stored_calls import Closed
@@ -32,6 +31,7 @@ class Clients:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._world, self._scene = cluster, cluster.world, cluster.scene
         self.given: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {}
+        self.made_at: dict[str, float] = {}
 
     def do(self, member: Member, work: Coroutine[Any, Any, None], name: str) -> None:
         """Something that a program does in a process. It ends with its process."""
@@ -56,7 +56,7 @@ class Clients:
     def make_call(self, number: int) -> None:
         """A program makes a call, perhaps twice, and perhaps cancels it."""
         chance, id = self._world.chance, f"c{number}"
-        self.given[id] = self._request(number)
+        self.given[id], self.made_at[id] = self._request(number), self._world.now
         for _ in range(2 if chance.random() < 0.15 else 1):
             if self._over_http(id):
                 self._world.tell("client", f"calls {id} over HTTP: {self.given[id]}")
@@ -72,11 +72,17 @@ class Clients:
     def _request(self, number: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
         chance = self._world.chance
         waits = (0, 0, 0.01, 0.1, 0.5, 1.4, 5.0)
-        name = chance.choice(TOOLS).name
+        name = chance.choice(self._cluster.tools).name
         if name == "deadly" and (self._cluster.is_quiet or chance.random() < 0.7):
             name = "put"
+        for wanted, often in (
+            ("approved", self._cluster.features.grants),
+            ("asking", self._cluster.features.questions),
+        ):
+            if often and chance.random() < 0.4:
+                name = wanted
         given: dict[str, Any] = {"before": chance.choice(waits), "after": chance.choice(waits)}
-        if name in ("pay", "put"):
+        if name in ("pay", "put", "costly"):
             given["fails"] = chance.choice((0, 0, 1, 4))
         if name == "look_up":
             given = {"before": 0.3, "after": 0, "key": chance.randint(0, 1)}
@@ -205,7 +211,9 @@ class Clients:
             elif record.waiting_for == "external" and (token := self._scene.tokens.get(record.id)) is not None:
                 output = {"id": record.id, "attempt": 1}
                 if self._cluster.features.servers and chance.random() < 0.5:
-                    self._cluster.http.do(self._cluster.http.complete(record.id, token, output), f"complete {record.id}")
+                    self._cluster.http.do(
+                        self._cluster.http.complete(record.id, token, output), f"complete {record.id}"
+                    )
                 elif chance.random() < 0.8:
                     await runtime.complete(token, output)
                     self._scene.completed[record.id] = output
@@ -217,17 +225,25 @@ class Clients:
 
     async def _decide_one(self, runtime: Any, record: Any) -> None:
         by, thread = f"p{self._world.chance.randint(1, 1_000_000)}", record.thread
-        verb, given = self.decision(record.tool, record.id, record.approval or {})
-        took = await getattr(runtime, verb)(record.id, by=by, thread=thread, **given)
+        verb, given = self.decision(record.tool, record.id, record.approval or {}, by)
+        took = await getattr(runtime, verb)(record.id, by=by, thread=thread, reason=by, **given)
         self._world.tell("person", f"{by} decides on {record.id}: {verb} {took}")
         self._scene.acks.append(Ack(did="decide", id=record.id, took=took, text=by))
 
-    def decision(self, tool: str, id: str, approval: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    def decision(self, tool: str, id: str, approval: dict[str, Any], reason: str) -> tuple[str, dict[str, Any]]:
         """What a person decides: the name of the method, or of the route, and what is given with it."""
         dice = self._world.chance.random()
         if approval.get("purpose") == "input":
-            return "respond", {"output": {"name": "x"}}
-        if dice < 0.6:
+            if dice < 0.2:
+                return "deny", {}
+            name = f"{approval['question']['key']} {reason}"
+            self._scene.answered.setdefault(id, set()).add(name)
+            return "respond", {"output": {"name": name}}
+        if tool == "raise_budget" and dice < 0.1:
+            return "deny", {}
+        if dice < 0.6 or tool == "raise_budget":
+            if tool == "approved" and self._cluster.features.grants and self._world.chance.random() < 0.6:
+                return "approve", {"grant": self._cluster.granters.terms(reason, id)}
             return "approve", {}
         if dice < 0.75 and tool == "approved":
             return "approve", {"arguments": {"before": EDITED, "after": EDITED}}

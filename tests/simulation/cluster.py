@@ -15,7 +15,9 @@ from tests.simulation.features import Features
 from tests.simulation.http_clients import HttpClients
 from tests.simulation.lanes import SimulatedWorker
 from tests.simulation.loop import Node
+from tests.simulation.money import PRICES, WHOLE, Books, budgets_of, costly
 from tests.simulation.network import Network
+from tests.simulation.people import Granters, asking
 from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace
 from tests.simulation.receiver import WEBHOOKS, SimulatedSender
 from tests.simulation.scene import POLICY, TOOLS, Scene
@@ -33,7 +35,6 @@ from clicket.webhooks import service
 __all__ = ["Cluster"]
 
 LEASE = 3.0
-BUDGETS = ({"scope": "all", "period": "total", "limit_tokens": 1_000_000},)
 _STORM = 15.0
 """Seconds in which faults happen."""
 _REST = 240.0
@@ -65,11 +66,11 @@ class Member:
         settings = Settings(
             store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, queue_timeout=20.0, max_concurrency=4,
             open_timeout=30.0,
-            budgets=BUDGETS, webhooks=WEBHOOKS if cluster.has_webhooks else (),
+            budgets=cluster.budgets, prices=PRICES, webhooks=WEBHOOKS if cluster.has_webhooks else (),
         )  # fmt: skip
         gives_away = self.place == cluster.gives_away
         runtime = Runtime(
-            TOOLS,
+            cluster.tools,
             store=cluster.place.open(self.node),
             policy=POLICY,
             engine="workers" if gives_away else None,
@@ -116,20 +117,24 @@ class Cluster:
         self._keep, self.planned = keep, 0
         """Of what was planned, the numbers that happen; None: all."""
         self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.08
+        self.has_small_budgets = self.has_agents and self.features.budgets
+        self.scene.bills = self.has_small_budgets
+        self.budgets = budgets_of(world.seed) if self.has_small_budgets else (WHOLE,)
+        has = self.features
+        self.tools = [*TOOLS, *([costly] if has.costs else []), *([asking] if has.questions else [])]
         self.is_quiet = not faults
         self.has_webhooks = chance.random() < 0.15
         self.people_away = not self.has_agents and chance.random() < 0.2
         """No person decides, and no other system answers: every wait ends by its limit."""
         self.clients, self.conversations = Clients(self), Conversations(self)
-        self.http = HttpClients(self)
+        self.http, self.granters = HttpClients(self), Granters(self)
         self.scene.kill = self._kill
         self.faults = Counter[str]()
         self.stored_calls = 0
         self.is_slow = bool(world.loop.slow)
         self.known_tokens = 0
         """Of the ledger, without what is only assumed."""
-        self.books: tuple[int, int, int] | None = None
-        """At rest: tokens of the ledger, of the account, and those that are reserved."""
+        self.books: Books | None = None
 
     # The story.
 
@@ -147,6 +152,8 @@ class Cluster:
             plan += [
                 (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 3)
             ]
+        if self.features.grants and not self.people_away:
+            plan += [(chance.uniform(2, _STORM), self.granters.revoke) for _ in range(2)]
         if self.has_schedule:
             plan.append((chance.uniform(0, 10), self.clients.make_schedule))
         if self._faults:
@@ -208,6 +215,8 @@ class Cluster:
         waiting = waiting or any(not task.done() for task in self.http.open)
         if not (up and answered and scheduled) or waiting:
             return False
+        if self.place.slots():  # those of a process that has just died return when its lease is over
+            return False
         return all(call.ended_at is not None and self.was_told(call) for call in self.place.calls())
 
     def was_told(self, call: Seen) -> bool:
@@ -242,25 +251,22 @@ class Cluster:
 
     async def read_books(self) -> None:
         """What is reserved by dead processes is settled by a sweep."""
-        member = self.up()
-        if member is None:
+        if not (self.has_agents or self.features.costs):
             return
-        runtime = member.runtime
-        assert runtime is not None
+        await asyncio.sleep(3 * LEASE)
+        while self.books is None and self.world.now < _STORM + 2 * _REST:
+            self.replace_the_dead()  # the tool of a last call may have killed its process
+            if (member := self.up()) is not None:
+                await asyncio.wait([self.world.spawn(member.node, self._read_books(member))], timeout=30.0)
+            await asyncio.sleep(1.0)
 
-        async def read() -> None:
-            book = runtime.engine.book
-            await asyncio.sleep(3 * LEASE)
-            await book.sweep(1e9)
-            accounts = [account async for _, account, _ in book.accounts.listed()]
-            used = sum(account.used()[1] for account in accounts)
-            reserved = sum(hold.tokens for account in accounts for hold in account.holds.values())
-            entries = [entry async for page in book.ledger.pages() for entry in page.entries.values()]
-            self.books = sum(entry.all_tokens for entry in entries), used, reserved
-            self.known_tokens = sum(entry.all_tokens for entry in entries if not entry.assumed)
-
-        if self.has_agents:
-            await self.world.spawn(member.node, read())
+    async def _read_books(self, member: Member) -> None:
+        assert member.runtime is not None
+        book = member.runtime.engine.book
+        await book.sweep(1e9)
+        entries = [entry async for page in book.ledger.pages() for entry in page.entries.values()]
+        self.known_tokens = sum(entry.all_tokens for entry in entries if not entry.assumed)
+        self.books = await Books.read(self, member)
 
     async def close(self) -> None:
         for member in self.members:

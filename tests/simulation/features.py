@@ -16,3 +16,11 @@ class Features:
 
         self.servers = drawn("servers", 0.3)
         """Some members serve HTTP, and some programs and people use it."""
+        self.budgets = drawn("budgets", 0.3)
+        """Budgets that are reached, of those seeds that have agents."""
+        self.costs = drawn("costs", 0.25)
+        """A tool that reports what it costs."""
+        self.grants = drawn("grants", 0.25)
+        """People grant several calls at once, and revoke it."""
+        self.questions = drawn("questions", 0.2)
+        """A tool that asks people."""

@@ -121,7 +121,9 @@ class HttpClients:
 
     async def _events(self, id: str, caller: str, after: int) -> AsyncIterator[tuple[int, Any]]:
         connection = self._connect(await self._server())
-        async with aclosing(connection.listen(f"/calls/{id}/events", key_of(caller), after, thread=self._thread(id))) as events:
+        async with aclosing(
+            connection.listen(f"/calls/{id}/events", key_of(caller), after, thread=self._thread(id))
+        ) as events:
             async for each in events:
                 yield each
 
@@ -155,8 +157,9 @@ class HttpClients:
 
     async def _decide_one(self, by: str, item: dict[str, Any]) -> None:
         chance, id, approval = self._world.chance, item["id"], item["approval"]
-        verb, body = self._cluster.clients.decision(item["tool"], id, approval)
-        body["reason"] = f"reason {chance.randint(1, 1_000_000)}"
+        reason = f"reason {chance.randint(1, 1_000_000)}"
+        verb, body = self._cluster.clients.decision(item["tool"], id, approval, reason)
+        body["reason"] = reason
         if chance.random() < 0.7:
             body["seen"] = approval["hash"][:16]
         path = f"/calls/{quote(id, safe='')}/{verb}"
@@ -182,12 +185,27 @@ class HttpClients:
         else:
             self._unexpected(id, answer)
 
+    async def revoke(self) -> None:
+        answer = await self._ask("GET", "/grants", JUDGES[0], state="active")
+        if answer is None or answer.status != 200 or not answer.body["items"]:
+            return
+        id = self._world.chance.choice(answer.body["items"])["id"]
+        answer = await self._ask("DELETE", f"/grants/{id}", JUDGES[0])
+        if answer is None or answer.status in _LATER:
+            return
+        if answer.status == 200:
+            self._cluster.granters.revoked(id)
+        else:
+            self._unexpected(id, answer)
+
     # The way to a server.
 
     async def _ask(
         self, method: str, path: str, who: str, body: Any = None, *, patience: float = 6.0, **query: Any
     ) -> Answer | None:
-        return await self._connect(await self._server()).ask(method, path, key_of(who), body, patience=patience, **query)
+        return await self._connect(await self._server()).ask(
+            method, path, key_of(who), body, patience=patience, **query
+        )
 
     async def _server(self) -> Member:
         """Any member that serves. It may die, or close, before the request arrives."""
@@ -202,7 +220,10 @@ class HttpClients:
         breaks = self._scene.is_storm and chance.random() < 0.08
         assert member.app is not None
         return Connection(
-            self._world, member.node, member.app, breaks_after=chance.choice((0.0, 0.005, chance.expovariate(1))) if breaks else None
+            self._world,
+            member.node,
+            member.app,
+            breaks_after=chance.choice((0.0, 0.005, chance.expovariate(1))) if breaks else None,
         )
 
     def _thread(self, id: str) -> str:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from tests.crash.judge import ended, judge, sound
 from tests.simulation.clients import EDITED
 from tests.simulation.cluster import LEASE, Cluster
+from tests.simulation.judging_features import FEATURES
 from tests.simulation.scene import RULES, TIMEOUTS, Body
 from tests.simulation.world import EPOCH
 
@@ -26,9 +27,10 @@ def check(cluster: Cluster) -> None:
     records = [fold(call.events()) for call in cluster.place.calls()]
     plain = [record for record in records if record.tool in RULES]
     stored = {record.id for record in plain}
+    others = {record.id for record in records} - stored
     acknowledged = {ack.id for ack in scene.acks if ack.did != "saw"}
     acks = [
-        ack for ack in scene.acks if ack.id in stored or ack.id in acknowledged
+        ack for ack in scene.acks if (ack.id in stored or ack.id in acknowledged) and ack.id not in others
     ]  # a reader may see a call that is then refused
     for finding in judge(plain, scene.effects, acks, RULES, max_claims=3).findings:
         world.wrong(finding.kind, f"call {finding.id}: {finding.text}")
@@ -90,6 +92,8 @@ def a_denied_call_does_not_run(cluster: Cluster, records: list[Record]) -> Wrong
                 denied = True
             elif event.type == "approval_requested":
                 denied = False
+                if event.data.get("purpose") == "input":  # a question may be declined
+                    break
             elif event.type == "attempt_started" and denied:
                 yield f"{record.id} ran after it was denied"
 
@@ -275,7 +279,10 @@ def messages_are_answered(cluster: Cluster, records: list[Record]) -> Wrong:
             yield f"message {message.id} has {count} turns"
         if len(set(message.answers)) > 1:
             yield f"message {message.id} was answered {sorted(set(message.answers))}"
-        if message.answers and message.answers[0][1] != "finished":
+        if message.answers and message.answers[0][1] not in (
+            "finished",
+            *(("budget",) if cluster.has_small_budgets else ()),
+        ):
             yield f"message {message.id} ended as {message.answers[0]}"
 
 
@@ -306,13 +313,21 @@ def a_recorded_reply_is_not_asked_for_again(cluster: Cluster, records: list[Reco
 
 
 def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wrong:
-    if cluster.books is None:
+    """At rest, and nothing stays reserved."""
+    books = cluster.books
+    if books is None:
         return
-    ledger, used, reserved = cluster.books
-    if used != ledger:
-        yield f"the ledger has {ledger} tokens, the account {used}"
-    if reserved:
-        yield f"{reserved} tokens are reserved for ever"
+    for status in books.budgets:
+        if status.reserved_tokens or status.reserved_usd:
+            yield f"{status.reserved_tokens} tokens and {status.reserved_usd} USD of {status.name} are reserved for ever"
+        kind, _, name = status.scope.partition(":")
+        counted = [books.total] if kind == "all" else [row for row in books.rows.get(kind, ()) if row.key == name]
+        if status.period == "run":
+            continue
+        ledger = sum(row.tokens for row in counted), round(sum(row.usd for row in counted), 9)
+        if (status.spent_tokens, round(status.spent_usd, 9)) != ledger:
+            account = f"{status.spent_tokens} tokens and {status.spent_usd} USD"
+            yield f"the account {status.scope} of {status.name} has {account}, the ledger {ledger}"
     if cluster.known_tokens > cluster.scene.tokens_asked:
         yield f"the ledger has {cluster.known_tokens} tokens, and models were asked for {cluster.scene.tokens_asked}"
 
@@ -326,4 +341,5 @@ PREDICATES = (
     a_cancel_stops_work,
     equal_calls_run_once, bodies_are_stopped_in_time, questions_end_in_time,
     a_recorded_reply_is_not_asked_for_again, the_accounts_are_the_ledger,
+    *FEATURES,
 )  # fmt: skip

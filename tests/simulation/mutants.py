@@ -563,6 +563,53 @@ _PEOPLE = (
         ),
         "A question gets one answer, and the call goes on once.",
     ),
+    Mutant(
+        "a grant that was revoked lets calls run",
+        "people",
+        (
+            Change(
+                "model/grant.py",
+                '        if self.revoked_at is not None:\n            return "revoked"\n        if self.uses',
+                "        if self.uses",
+            ),
+        ),
+        "From the moment at which its revoke is acknowledged a grant lets no call run, in any process.",
+    ),
+    Mutant(
+        "a grant counts whose approval was never written",
+        "people",
+        (
+            Change(
+                "engine/grants.py", "        if stored.confirmed:\n            return True\n", "        return True\n"
+            ),
+        ),
+        "A grant counts once the approval that it is given with is on record.",
+    ),
+    Mutant(
+        "a grant for some arguments lets calls with others run",
+        "people",
+        (
+            Change(
+                "engine/grants.py",
+                "            if requesters & set(stored.identities) or not fit_schema(\n"
+                "                stored.grant.arguments, arguments, tool.input_schema\n            ):\n",
+                "            if requesters & set(stored.identities):\n",
+            ),
+        ),
+        "A grant lets those calls run that it names.",
+    ),
+    Mutant(
+        "the answer to a first question answers the second one, too",
+        "people",
+        (
+            Change(
+                "execution/inputs.py",
+                "            asked = question is not None and question.key == key\n",
+                "            asked = question is not None\n",
+            ),
+        ),
+        "A tool that asks two questions gets the answer to each.",
+    ),
 )
 
 _EXTERNAL = (
@@ -941,6 +988,54 @@ _SPEND = (
             ),
         ),
         "A cost that is an event of its call reaches the ledger before the call completes.",
+    ),
+    Mutant(
+        "a reservation does not look at what others have reserved",
+        "spend",
+        (
+            Change(
+                "spend/reserving.py",
+                "        if not fits(books.accounts[account], budget, nano, hold.tokens)\n",
+                "        if not fits(books.accounts[account], budget, nano, hold.tokens, reserved=False)\n",
+            ),
+        ),
+        "What is spent and reserved never passes the limit of a budget that stops, however many runs reserve at once.",
+    ),
+    Mutant(
+        "a raise of a budget that runs again is added again",
+        "spend",
+        (
+            Change(
+                "spend/book.py",
+                "            found.raises.setdefault(call_id, Raise(title, nano, tokens))\n",
+                '            found.raises[f"{call_id} {len(found.raises)}"] = Raise(title, nano, tokens)\n',
+            ),
+        ),
+        "An approved raise is added to its budget once, also if its call runs again after a crash.",
+    ),
+    Mutant(
+        "the cost of a second attempt is added to that of the first",
+        "spend",
+        (
+            Change(
+                "tools/context.py",
+                'cost_note(usd, tokens, f"#{self._costs}" if key is None else key)',
+                'cost_note(usd, tokens, f"#{self.attempt}.{self._costs}" if key is None else key)',
+            ),
+        ),
+        "A call that is tried again is counted once: what an attempt reports replaces what the one before it did.",
+    ),
+    Mutant(
+        "a call completes before the ledger has its cost",
+        "spend",
+        (
+            Change(
+                "engine/tool_costs.py",
+                "        return None if writing is None else asyncio.shield(writing)\n",
+                "        return None\n",
+            ),
+        ),
+        "The ledger has what a call has cost before the call completes, also if its process dies just then.",
     ),
 )
 

@@ -44,6 +44,12 @@ class Scene:
         """Calls that somebody has tried to cancel, acknowledged or not."""
         self.decided: dict[tuple[str, str], str] = {}
         """Of decisions that were acknowledged, by call and reason: the hash of the question that the person saw."""
+        self.granted: dict[tuple[str, str], Any] = {}
+        """What people granted, or tried to, by the call and the reason of the approval."""
+        self.revoked: dict[str, float] = {}
+        """When the revocation of a grant was acknowledged first."""
+        self.answered: dict[str, set[str]] = {}
+        """What people answered, or tried to, to the questions of a call."""
         self.is_on_record: Callable[[str, int], bool] = lambda call, attempt: True
         """Does the store have the start of this attempt?"""
         self.recorded: Callable[[], Iterable[tuple[str, int]]] = tuple
@@ -56,6 +62,8 @@ class Scene:
         self.asked_again: list[str] = []
         """Steps that a model was asked for although their reply was on record."""
         self.tokens_asked = 0
+        self.bills = False
+        """Do the replies of models have a usage that depends on their requests?"""
         self.completed: dict[str, Any] = {}
         """What other systems completed external calls with, acknowledged."""
         self.scheduled_at: float | None = None
@@ -275,4 +283,6 @@ RULES = {
     "rated": Rule(max_retries=0),
     "in_process": Rule(max_retries=1),
     "deadly": Rule(repeatable=True, max_retries=0),
+    "costly": Rule(repeatable=True, max_retries=2),
+    "asking": Rule(repeatable=True, max_retries=3),  # one of them for each of its questions
 }

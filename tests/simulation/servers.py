@@ -96,7 +96,14 @@ class Connection:
                     return
 
     async def _exchange(
-        self, method: str, path: str, key: str, body: Any, patience: float, query: Mapping[str, Any], headers: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        key: str,
+        body: Any,
+        patience: float,
+        query: Mapping[str, Any],
+        headers: Mapping[str, str],
     ) -> AsyncIterator[Any]:
         """The messages of the answer as they arrive at the client."""
         content = b"" if body is None else msgspec.json.encode(body)

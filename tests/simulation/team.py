@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import msgspec
+from tests.simulation.money import usage_of
 from tests.simulation.scene import Scene, scene
 
 from clicket import RetryableError, Runtime
@@ -58,7 +59,8 @@ class Model:
         step = sum(1 for message in messages[begins:] if message.role == "assistant")
         who, script = self._script(here, messages[begins])
         here.check_new(who, step)
-        here.tokens_asked += TOKENS
+        usage = usage_of(here, request) if here.bills else Usage(input_tokens=TOKENS - 1, output_tokens=1)
+        here.tokens_asked += usage.total
         await asyncio.sleep(chance.choice((0, 0.01, 0.3)))
         if chance.random() < 0.03:
             raise RetryableError("the model is busy")
@@ -68,9 +70,7 @@ class Model:
             )
             for place, (name, given) in enumerate(script[step])
         )
-        return ChatReply(
-            text="" if uses else f"{who} is done.", uses=uses, usage=Usage(input_tokens=TOKENS - 1, output_tokens=1)
-        )
+        return ChatReply(text="" if uses else f"{who} is done.", uses=uses, usage=usage)
 
     def _script(self, here: Scene, asked: ChatMessage) -> tuple[str, Script]:
         text = asked.content

@@ -1,0 +1,138 @@
+"""Guarantees of what only some seeds exercise (`features.py`), as predicates with names, in the way of `judging.py`."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from tests.simulation.cluster import Cluster
+from tests.simulation.money import COSTS
+from tests.simulation.people import QUESTIONS
+
+from clicket.model import Record
+
+__all__ = ["FEATURES"]
+
+Wrong = Iterator[str]
+
+
+# Servers.
+
+
+def only_who_was_asked_to_is_cancelled(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A call that nobody tried to cancel does not end as cancelled, whoever left its connection."""
+    for record in records:
+        asked = record.id in cluster.scene.may_be_cancelled
+        if record.id in cluster.clients.given and not asked and record.state.value == "cancelled":
+            yield f"{record.id} is cancelled, and nobody asked for it"
+
+
+def a_decision_answers_what_was_seen(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A decision that says which question the person saw, and was acknowledged, answers that question."""
+    for record in records:
+        asked = ""
+        for event in record.events:
+            if event.type == "approval_requested":
+                asked = event.data.get("hash", "")
+            elif event.type == "approval_given":
+                seen = cluster.scene.decided.get((record.id, event.data.get("reason", "")))
+                if seen is not None and asked and seen != asked:
+                    yield f"{record.id}: a decision on the question {seen[:16]} was taken for {asked[:16]}"
+
+
+# Money.
+
+
+def budgets_hold(cluster: Cluster, records: list[Record]) -> Wrong:
+    """What models were asked for is never above a budget that stops or asks, with what people added."""
+    if cluster.books is None or not cluster.has_small_budgets:
+        return
+    for status in cluster.books.budgets:
+        if status.limit_tokens is not None and status.spent_tokens > status.limit_tokens + status.raised_tokens:
+            most = status.limit_tokens + status.raised_tokens
+            yield f"{status.name} of {status.scope} allows {most} tokens, and has {status.spent_tokens}"
+
+
+def a_raise_counts_once(cluster: Cluster, records: list[Record]) -> Wrong:
+    """What was added to budgets is what people approved."""
+    if cluster.books is None:
+        return
+    approved = {
+        record.id + record.thread: record.arguments["add_tokens"]
+        for record in records
+        if record.tool == "raise_budget" and isinstance(record.arguments, dict) and record.state.value == "completed"
+    }
+    raised = sum(status.raised_tokens for status in cluster.books.budgets if status.period != "run")
+    if all(each["period"] != "run" for each in cluster.budgets) and raised != sum(approved.values()):
+        yield f"people added {sum(approved.values())} tokens, and budgets were raised by {raised}"
+
+
+def costs_are_in_the_ledger_once(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A completed call's cost is what its last attempt reported, whatever attempts and processes came before."""
+    if cluster.books is None:
+        return
+    counted = Counter[str]()
+    for row in cluster.books.rows["run"]:
+        counted[row.key] += round(row.own.usd * 1000)
+    for record in records:
+        if record.tool == "costly" and record.state.value == "completed":
+            has = counted[f"{record.thread}/{record.id}"]
+            if has != round(sum(COSTS) * 1000):
+                yield f"{record.id} cost {sum(COSTS)} USD in each attempt, and the ledger has {has / 1000}"
+
+
+# People.
+
+
+def grants_hold(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A call that a grant approved fits its terms, no grant is used more often than it says, and each was given with an approval that is on
+    record and was not revoked before the call was made."""
+    given: dict[str, tuple[dict[str, Any], Record]] = {}
+    used: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        for event in record.events:
+            if event.type == "approval_given" and isinstance(grant := event.data.get("grant"), str):
+                terms = cluster.scene.granted.get((record.id, str(event.data.get("reason"))))
+                if event.data.get("reason") == f"grant {grant}":
+                    used[grant].append(record)
+                elif terms is not None:
+                    given[grant] = (terms.terms, record)
+    for grant, calls in used.items():
+        if grant not in given:
+            yield f"{calls[0].id} was approved by {grant}, which nobody has given"
+            continue
+        terms, first = given[grant]
+        if len(calls) > terms.get("uses", len(calls)):
+            yield f"{grant} is for {terms['uses']} calls, and approved {len(calls)}"
+        for call in calls:
+            most = terms.get("arguments", {}).get("properties", {}).get("before", {}).get("maximum")
+            arguments = call.arguments if isinstance(call.arguments, dict) else {}
+            if most is not None and arguments.get("before", 0) > most:
+                yield f"{call.id} has other arguments than {grant}"
+            if terms.get("thread", call.thread) != call.thread or terms.get("caller", first.caller) not in (
+                "*",
+                call.caller,
+            ):
+                yield f"{call.id} has another thread or caller than {grant}"
+            at, made = cluster.scene.revoked.get(grant), cluster.clients.made_at.get(call.id)
+            if at is not None and made is not None and made > at:
+                yield f"{call.id} was made after {grant} was revoked, and was approved by it"
+
+
+def each_question_gets_its_answer(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A tool that asks gets what a person answered, to each of its questions."""
+    for record in records:
+        if record.tool != "asking" or record.state.value != "completed" or not isinstance(record.output, dict):
+            continue
+        known = cluster.scene.answered.get(record.id, set())
+        for key, answer in zip(QUESTIONS, record.output["answers"], strict=True):
+            if answer not in ("decline", "cancel") and (answer not in known or not answer.startswith(key)):
+                yield f"{record.id} asked for the {key} name, and got {answer!r}"
+
+
+FEATURES = (
+    grants_hold, each_question_gets_its_answer,
+    only_who_was_asked_to_is_cancelled, a_decision_answers_what_was_seen, budgets_hold, a_raise_counts_once,
+    costs_are_in_the_ledger_once,
+)  # fmt: skip

@@ -226,7 +226,12 @@ class Clients:
     async def _decide_one(self, runtime: Any, record: Any) -> None:
         by, thread = f"p{self._world.chance.randint(1, 1_000_000)}", record.thread
         verb, given = self.decision(record.tool, record.id, record.approval or {}, by)
+        asked = record.approval or {}
+        if asked.get("purpose") == "input" or self._world.chance.random() < 0.5:
+            given["seen"] = asked["hash"]
         took = await getattr(runtime, verb)(record.id, by=by, thread=thread, reason=by, **given)
+        if took and "seen" in given:
+            self._scene.decided[record.id, by] = asked["hash"]
         self._world.tell("person", f"{by} decides on {record.id}: {verb} {took}")
         self._scene.acks.append(Ack(did="decide", id=record.id, took=took, text=by))
 

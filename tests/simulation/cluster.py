@@ -22,7 +22,7 @@ from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace
 from tests.simulation.receiver import WEBHOOKS, SimulatedSender
 from tests.simulation.scene import POLICY, TOOLS, Scene
 from tests.simulation.servers import OPTIONS
-from tests.simulation.team import Team
+from tests.simulation.team import Team, job
 from tests.simulation.world import World
 
 from clicket import Runtime
@@ -76,8 +76,9 @@ class Member:
             engine="workers" if gives_away else None,
             settings=settings,
         )
-        team = Team(runtime) if cluster.has_agents else None
-        app = create_app(runtime, OPTIONS, mcp=False, agents=()) if self.place in cluster.serving else None
+        team = Team(runtime, cluster.features) if cluster.has_agents else None
+        agents = () if team is None else (team.boss, team.planner)
+        app = create_app(runtime, OPTIONS, mcp=False, agents=agents) if self.place in cluster.serving else None
         try:
             async with runtime if app is None else app.lifespan():
                 self.app = app
@@ -122,6 +123,7 @@ class Cluster:
         self.budgets = budgets_of(world.seed) if self.has_small_budgets else (WHOLE,)
         has = self.features
         self.tools = [*TOOLS, *([costly] if has.costs else []), *([asking] if has.questions else [])]
+        self.tools += [job] if self.has_agents and has.background else []
         self.is_quiet = not faults
         self.has_webhooks = chance.random() < 0.15
         self.people_away = not self.has_agents and chance.random() < 0.2
@@ -152,6 +154,8 @@ class Cluster:
             plan += [
                 (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 3)
             ]
+        if self.has_agents and self.features.stops:
+            plan += [(chance.uniform(2, _STORM), self.conversations.stop) for _ in range(2)]
         if self.features.grants and not self.people_away:
             plan += [(chance.uniform(2, _STORM), self.granters.revoke) for _ in range(2)]
         if self.has_schedule:
@@ -234,7 +238,7 @@ class Cluster:
 
     def _recorded(self) -> Iterator[tuple[str, int]]:
         for call in self.place.calls():
-            if call.tool in ("agent:boss", "agent:helper"):
+            if call.tool in ("agent:boss", "agent:helper", "agent:junior"):
                 events = call.events()
                 message = events[0].data["arguments"]["message"]
                 for event in events:

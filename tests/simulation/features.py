@@ -24,3 +24,7 @@ class Features:
         """People grant several calls at once, and revoke it."""
         self.questions = drawn("questions", 0.2)
         """A tool that asks people."""
+        self.background = drawn("background", 0.4)
+        """Of the seeds with agents: background calls; agents that are called by agents that were called; turns that people stop."""
+        self.deep = drawn("deep", 0.4)
+        self.stops = drawn("stops", 0.3)

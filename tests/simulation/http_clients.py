@@ -16,6 +16,7 @@ from clicket import State
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster, Member
+    from tests.simulation.conversations import Message
 
 __all__ = ["HttpClients"]
 
@@ -160,7 +161,7 @@ class HttpClients:
         reason = f"reason {chance.randint(1, 1_000_000)}"
         verb, body = self._cluster.clients.decision(item["tool"], id, approval, reason)
         body["reason"] = reason
-        if chance.random() < 0.7:
+        if approval.get("purpose") == "input" or chance.random() < 0.7:
             body["seen"] = approval["hash"][:16]
         path = f"/calls/{quote(id, safe='')}/{verb}"
         answer = await self._ask("POST", path, by, body, thread=item["thread"], caller=item["caller"])
@@ -197,6 +198,37 @@ class HttpClients:
             self._cluster.granters.revoked(id)
         else:
             self._unexpected(id, answer)
+
+    # Agents.
+
+    async def send(self, message: Message) -> None:
+        """Sends a message, again and again under its id, until it has the answer of its turn."""
+        chance = self._world.chance
+        while True:
+            body = {
+                "message": message.text,
+                "agent": message.agent,
+                "id": message.id,
+                "wait": chance.choice((False, 2.0, 5.0)),
+            }
+            answer = await self._ask("POST", f"/agents/{message.thread}/messages", message.caller, body)
+            if answer is not None and answer.status == 200:
+                self._cluster.conversations.answered(message, answer.body["text"], answer.body["stopped"])
+                return
+            if answer is not None and answer.status not in (202, 409, *_LATER):
+                self._unexpected(message.id, answer)
+                return
+            await asyncio.sleep(1.0)
+
+    async def stop(self, message: Message) -> None:
+        self._cluster.conversations.stopped(message, took=False)
+        path = f"/agents/{message.thread}/stop"
+        answer = await self._ask("POST", path, message.caller, {}, agent=message.agent)
+        if answer is not None and answer.status == 200:
+            if answer.body["stopped"]:
+                self._cluster.conversations.stopped(message, took=True)
+        elif answer is not None and answer.status not in _LATER:
+            self._unexpected(message.id, answer)
 
     # The way to a server.
 

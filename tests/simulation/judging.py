@@ -279,10 +279,9 @@ def messages_are_answered(cluster: Cluster, records: list[Record]) -> Wrong:
             yield f"message {message.id} has {count} turns"
         if len(set(message.answers)) > 1:
             yield f"message {message.id} was answered {sorted(set(message.answers))}"
-        if message.answers and message.answers[0][1] not in (
-            "finished",
-            *(("budget",) if cluster.has_small_budgets else ()),
-        ):
+        stopped = any(thread == message.thread for _, thread, _ in cluster.scene.stops)
+        ends = {"finished", *(["budget"] if cluster.has_small_budgets else []), *(["cancelled"] if stopped else [])}
+        if message.answers and message.answers[0][1] not in ends:
             yield f"message {message.id} ended as {message.answers[0]}"
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from tests.simulation.cluster import Cluster
 from tests.simulation.money import COSTS
 from tests.simulation.people import QUESTIONS
+from tests.simulation.world import EPOCH
 
 from clicket.model import Record
 
@@ -131,7 +133,56 @@ def each_question_gets_its_answer(cluster: Cluster, records: list[Record]) -> Wr
                 yield f"{record.id} asked for the {key} name, and got {answer!r}"
 
 
+# Agents.
+
+
+def a_background_result_is_read_once(cluster: Cluster, records: list[Record]) -> Wrong:
+    """No model reads the result of a background call twice, and none is asked without it once the call has ended."""
+    ended = {
+        record.id: record.ended_at - EPOCH for record in records if record.tool == "job" and record.ended_at is not None
+    }
+    troubled = cluster.faults or cluster.is_slow or cluster.network.was_bad
+    for request in cluster.scene.requests:
+        for id, count in Counter(request.read).items():
+            if count > 1:
+                yield f"the result of {id} was read {count} times in a request for {request.text!r}"
+        for id in request.started:
+            if id not in request.read and not troubled and ended.get(id, request.at) < request.at - 1.0:
+                yield f"{id} has ended {request.at - ended[id]:.1f} s before a request for {request.text!r}, which does not have its result"
+
+
+def a_stop_ends_the_turn(cluster: Cluster, records: list[Record]) -> Wrong:
+    """After a stop is acknowledged the turn that was under way asks no model again, nor do the agents that it called. (Where nothing
+    fails.)"""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad:
+        return
+    for at, thread, took in cluster.scene.stops:
+        for record in records:
+            inside = record.thread.partition("\n")[0]
+            if not (took and record.tool.startswith("agent:") and isinstance(record.arguments, dict)):
+                continue
+            of = str(record.arguments.get("thread", inside))
+            begun, ended = record.created_at - EPOCH, (record.ended_at or record.created_at) - EPOCH
+            if (of == thread or of.startswith(f"{thread}/")) and begun < at and ended > at + 3.0:
+                yield f"{record.id} of {of} ended {ended - at:.1f} s after its stop was acknowledged"
+
+
+def a_thread_has_one_turn_at_a_time(cluster: Cluster, records: list[Record]) -> Wrong:
+    """The next turn of a thread begins after the one before has ended."""
+    if any(node.skewed for node in cluster.world.nodes):
+        return
+    turns: defaultdict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        if record.tool.startswith("agent:") and isinstance(record.arguments, dict):
+            turns[record.caller, record.tool, str(record.arguments.get("thread"))].append(record)
+    for (_, tool, thread), found in turns.items():
+        for before, after in pairwise(sorted(found, key=lambda record: record.created_at)):
+            if before.ended_at is None or before.ended_at > after.created_at + 1e-6:
+                yield f"{after.id} of {tool} in {thread} began while {before.id} was under way"
+
+
 FEATURES = (
+    a_background_result_is_read_once, a_stop_ends_the_turn, a_thread_has_one_turn_at_a_time,
     grants_hold, each_question_gets_its_answer,
     only_who_was_asked_to_is_cancelled, a_decision_answers_what_was_seen, budgets_hold, a_raise_counts_once,
     costs_are_in_the_ledger_once,

@@ -1196,6 +1196,42 @@ _AGENTS = (
         ),
         "A store that does not answer for a while ends no turn and fails no step.",
     ),
+    Mutant(
+        "a background call that failed is never read",
+        "agents",
+        (
+            Change(
+                "agents/tool_step.py",
+                "            elif record.state.is_terminal:\n                result, most = result_of(record)",
+                "            elif record.state is _COMPLETED:\n                result, most = result_of(record)",
+            ),
+        ),
+        "Each background call's result enters the conversation once, also that of one that failed.",
+    ),
+    Mutant(
+        "a message over HTTP that is sent again begins another turn",
+        "agents",
+        (
+            Change(
+                "server/agents.py",
+                "turn = await agent.begin(message.message, thread=thread, turn=number, id=message.id)",
+                "turn = await agent.begin(message.message, thread=thread, turn=number)",
+            ),
+        ),
+        "A thread has one turn for one id, wherever the message is sent again.",
+    ),
+    Mutant(
+        "the stop of a turn leaves its tool calls running",
+        "agents",
+        (
+            Change(
+                "agents/tool_step.py",
+                "            if self.wanted and turn.must_stop:\n                await self._cancel_open()\n",
+                "            if self.wanted and turn.must_stop:\n",
+            ),
+        ),
+        "A turn that was stopped leaves no call of it behind that runs or waits for a person.",
+    ),
 )
 
 _WEBHOOKS = (

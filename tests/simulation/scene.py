@@ -59,6 +59,10 @@ class Scene:
         self.acks: list[Ack] = []
         self.scripts: list[Any] = []
         """What the models answer: a script for each message."""
+        self.requests: list[Any] = []
+        """What models were asked, in order."""
+        self.stops: list[tuple[float, str, bool]] = []
+        """When a person stopped the turn of a thread, or tried to; and whether that was acknowledged."""
         self.asked_again: list[str] = []
         """Steps that a model was asked for although their reply was on record."""
         self.tokens_asked = 0
@@ -284,5 +288,6 @@ RULES = {
     "in_process": Rule(max_retries=1),
     "deadly": Rule(repeatable=True, max_retries=0),
     "costly": Rule(repeatable=True, max_retries=2),
+    "job": Rule(max_retries=0),
     "asking": Rule(repeatable=True, max_retries=3),  # one of them for each of its questions
 }

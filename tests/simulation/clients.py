@@ -29,7 +29,7 @@ SERVED_CALLERS = ("ann", "", "bob", "ann")
 
 class Clients:
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._world, self._scene = cluster, cluster.world, cluster.scene
+        self._cluster, self._world, self.scene = cluster, cluster.world, cluster.scene
         self.given: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {}
         self.made_at: dict[str, float] = {}
 
@@ -63,7 +63,7 @@ class Clients:
                 self._cluster.http.do(self._cluster.http.call(id, self.caller_of(id)), id)
             elif (member := self._cluster.up()) is not None:
                 self._world.tell(member.node, f"a client calls {id}: {self.given[id]}")
-                self.do(member, self._call(member, id, waits=chance.random() < 0.6), id)
+                self.do(member, self.call(member, id, waits=chance.random() < 0.6), id)
         if chance.random() < 0.25:
             self._world.loop.call_later(chance.expovariate(1), self._cancel, id)
         if chance.random() < 0.2:
@@ -73,6 +73,8 @@ class Clients:
         chance = self._world.chance
         waits = (0, 0, 0.01, 0.1, 0.5, 1.4, 5.0)
         name = chance.choice(self._cluster.tools).name
+        if self._cluster.features.favourite and chance.random() < 0.5:
+            name = self._cluster.favourite
         if name == "deadly" and (self._cluster.is_quiet or chance.random() < 0.7):
             name = "put"
         for wanted, often in (
@@ -104,19 +106,19 @@ class Clients:
     def _over_http(self, id: str, share: float = 0.6) -> bool:
         return self._cluster.features.servers and self.caller_of(id) in SERVED and self._world.chance.random() < share
 
-    def _runtime(self, member: Member, id: str) -> Any:
+    def runtime_of(self, member: Member, id: str) -> Any:
         assert member.runtime is not None
         caller = self.caller_of(id)
         return member.runtime.acting_for(caller) if caller else member.runtime
 
-    async def _call(self, member: Member, id: str, *, waits: bool) -> None:
+    async def call(self, member: Member, id: str, *, waits: bool) -> None:
         tool, arguments, options = self.given[id]
-        runtime = self._runtime(member, id)
+        runtime = self.runtime_of(member, id)
         if waits:
             self._answered(id, await runtime.call(tool, arguments, id=id, **options))
         else:
             handle = await runtime.submit(tool, arguments, id=id, **options)
-            self._scene.acks.append(Ack(did="submit", id=id))
+            self.scene.acks.append(Ack(did="submit", id=id))
             self._world.tell(member.node, f"{id} is accepted")
             self.stored(id, "submit")
             self._answered(id, await handle.result())
@@ -124,7 +126,7 @@ class Clients:
     def _answered(self, id: str, result: ToolResult) -> None:
         code = result.error.code if result.error is not None else None
         self._world.tell("client", f"{id} is {result.state} {code or result.output}")
-        self._scene.acks.append(
+        self.scene.acks.append(
             Ack(
                 did="result", id=id, state=result.state.value, code=code, output=result.output, artifact=result.artifact
             )
@@ -146,13 +148,13 @@ class Clients:
     def _cancel(self, id: str) -> None:
         async def cancel(member: Member) -> None:
             self._world.tell(member.node, f"a client cancels {id}")
-            took = await self._runtime(member, id).cancel(id)
+            took = await self.runtime_of(member, id).cancel(id)
             self._world.tell(member.node, f"the cancel of {id} is answered {took}")
             if took:
-                self._scene.cancelled.setdefault(id, self._world.now)
-            self._scene.acks.append(Ack(did="cancel", id=id, took=took))
+                self.scene.cancelled.setdefault(id, self._world.now)
+            self.scene.acks.append(Ack(did="cancel", id=id, took=took))
 
-        self._scene.may_be_cancelled.add(id)
+        self.scene.may_be_cancelled.add(id)
         if self._over_http(id):
             self._cluster.http.do(self._cluster.http.cancel(id, self.caller_of(id)), f"cancel {id}")
         elif (member := self._cluster.up()) is not None:
@@ -160,29 +162,18 @@ class Clients:
 
     def _watch(self, id: str) -> None:
         async def watch(member: Member) -> None:
-            handle = await self._runtime(member, id).handle(id)
+            handle = await self.runtime_of(member, id).handle(id)
             last = 0
             async for event in handle.events():
                 if event.seq != last + 1:
                     self._world.wrong("events without holes", f"a reader of {id} got event {event.seq} after {last}")
                 last = event.seq
-                self._scene.acks.append(Ack(did="saw", id=id, seq=event.seq, type=event.type, state=event.state.value))
+                self.scene.acks.append(Ack(did="saw", id=id, seq=event.seq, type=event.type, state=event.state.value))
 
         if self._over_http(id):
             self._cluster.http.do(self._cluster.http.watch(id, self.caller_of(id)), f"watch {id}")
         elif (member := self._cluster.up()) is not None:
             self.do(member, watch(member), f"watch {id}")
-
-    def make_schedule(self) -> None:
-        async def make(member: Member) -> None:
-            assert member.runtime is not None
-            await member.runtime.schedule(
-                "minutely", "* * * * *", "put", {"before": 0, "after": 0, "fails": 0}, catch_up="all", overlap="allow"
-            )
-            self._scene.scheduled_at = self._world.now
-
-        if (member := self._cluster.up()) is not None:
-            self.do(member, make(member), "schedule")
 
     # People and other systems.
 
@@ -208,7 +199,7 @@ class Clients:
             await asyncio.sleep(0)
             if record.waiting_for == "approval":
                 await self._decide_one(runtime, record)
-            elif record.waiting_for == "external" and (token := self._scene.tokens.get(record.id)) is not None:
+            elif record.waiting_for == "external" and (token := self.scene.tokens.get(record.id)) is not None:
                 output = {"id": record.id, "attempt": 1}
                 if self._cluster.features.servers and chance.random() < 0.5:
                     self._cluster.http.do(
@@ -216,7 +207,7 @@ class Clients:
                     )
                 elif chance.random() < 0.8:
                     await runtime.complete(token, output)
-                    self._scene.completed[record.id] = output
+                    self.scene.completed[record.id] = output
                 else:
                     await runtime.fail(token, "it did not work")
         if not all_ and chance.random() < 0.3:
@@ -231,9 +222,9 @@ class Clients:
             given["seen"] = asked["hash"]
         took = await getattr(runtime, verb)(record.id, by=by, thread=thread, reason=by, **given)
         if took and "seen" in given:
-            self._scene.decided[record.id, by] = asked["hash"]
+            self.scene.decided[record.id, by] = asked["hash"]
         self._world.tell("person", f"{by} decides on {record.id}: {verb} {took}")
-        self._scene.acks.append(Ack(did="decide", id=record.id, took=took, text=by))
+        self.scene.acks.append(Ack(did="decide", id=record.id, took=took, text=by))
 
     def decision(self, tool: str, id: str, approval: dict[str, Any], reason: str) -> tuple[str, dict[str, Any]]:
         """What a person decides: the name of the method, or of the route, and what is given with it."""
@@ -242,7 +233,7 @@ class Clients:
             if dice < 0.2:
                 return "deny", {}
             name = f"{approval['question']['key']} {reason}"
-            self._scene.answered.setdefault(id, set()).add(name)
+            self.scene.answered.setdefault(id, set()).add(name)
             return "respond", {"output": {"name": name}}
         if tool == "raise_budget" and dice < 0.1:
             return "deny", {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextvars import Context
 from functools import partial
 from typing import Any
 
+from tests.simulation.callers import Holders, with_key
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import Conversations
 from tests.simulation.features import Features
@@ -21,6 +23,7 @@ from tests.simulation.people import Granters, asking
 from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace
 from tests.simulation.receiver import WEBHOOKS, SimulatedSender
 from tests.simulation.scene import POLICY, TOOLS, Scene
+from tests.simulation.schedules import Timetable, lasting
 from tests.simulation.servers import OPTIONS
 from tests.simulation.team import Team, job
 from tests.simulation.world import World
@@ -35,8 +38,11 @@ from clicket.webhooks import service
 __all__ = ["Cluster"]
 
 LEASE = 3.0
+SECRET_KEY = "a-key-that-seals-the-credentials-of-a-simulation"
 _STORM = 15.0
 """Seconds in which faults happen."""
+_LONG_REST = 600.0
+"""More of them for calls of a schedule, which run one after another."""
 _REST = 240.0
 """Seconds after the faults in which everything must have ended."""
 
@@ -66,11 +72,12 @@ class Member:
         settings = Settings(
             store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, queue_timeout=20.0, max_concurrency=4,
             open_timeout=30.0,
-            budgets=cluster.budgets, prices=PRICES, webhooks=WEBHOOKS if cluster.has_webhooks else (),
+            secret_key=SECRET_KEY, credential_timeout=15.0, budgets=cluster.budgets, prices=PRICES,
+            webhooks=WEBHOOKS if cluster.has_webhooks else (),
         )  # fmt: skip
         gives_away = self.place == cluster.gives_away
         runtime = Runtime(
-            cluster.tools,
+            [*cluster.tools, *([lasting] if cluster.has_schedule else [])],
             store=cluster.place.open(self.node),
             policy=POLICY,
             engine="workers" if gives_away else None,
@@ -117,19 +124,22 @@ class Cluster:
         self._size, self._calls, self._faults = members, calls, faults
         self._keep, self.planned = keep, 0
         """Of what was planned, the numbers that happen; None: all."""
-        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.08
+        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.04
         self.has_small_budgets = self.has_agents and self.features.budgets
         self.scene.bills = self.has_small_budgets
         self.budgets = budgets_of(world.seed) if self.has_small_budgets else (WHOLE,)
         has = self.features
         self.tools = [*TOOLS, *([costly] if has.costs else []), *([asking] if has.questions else [])]
+        self.tools += [with_key] if has.credentials else []
         self.tools += [job] if self.has_agents and has.background else []
+        self.favourite = random.Random(f"favourite of {world.seed}").choice(self.tools).name
         self.is_quiet = not faults
         self.has_webhooks = chance.random() < 0.15
         self.people_away = not self.has_agents and chance.random() < 0.2
         """No person decides, and no other system answers: every wait ends by its limit."""
         self.clients, self.conversations = Clients(self), Conversations(self)
         self.http, self.granters = HttpClients(self), Granters(self)
+        self.holders, self.timetable = Holders(self), Timetable(self)
         self.scene.kill = self._kill
         self.faults = Counter[str]()
         self.stored_calls = 0
@@ -154,12 +164,16 @@ class Cluster:
             plan += [
                 (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 3)
             ]
+        if self.features.credentials:
+            plan += [(chance.uniform(0, _STORM), self.holders.change) for _ in range(4)]
+        if self.features.again:
+            plan += [(chance.uniform(2, _STORM), self.holders.send_again) for _ in range(self._calls // 2)]
         if self.has_agents and self.features.stops:
             plan += [(chance.uniform(2, _STORM), self.conversations.stop) for _ in range(2)]
         if self.features.grants and not self.people_away:
             plan += [(chance.uniform(2, _STORM), self.granters.revoke) for _ in range(2)]
         if self.has_schedule:
-            plan.append((chance.uniform(0, 10), self.clients.make_schedule))
+            plan.append((chance.uniform(0, 10), self.timetable.make))
         if self._faults:
             plan += [(chance.uniform(0.2, _STORM), self.fault) for _ in range(chance.randint(1, 6))]
         self.planned = len(plan)
@@ -181,14 +195,14 @@ class Cluster:
         for member in self.members:
             member.node.skew = 0.0
         self.gives_away = -1
-        until = self.world.now + _REST
+        if self.scene.scheduled_at is not None:
+            await self.outage()
+        began = self.world.now
+        until = began + _REST + (_LONG_REST if self.has_schedule else 0.0)
         while self.world.now < until:
-            self.replace_the_dead()
-            if not self.people_away:
-                self.clients.ask_all_people()
-            self.conversations.send_unanswered()
+            self._wind_up(began)
             await asyncio.sleep(1.0)
-            if self.is_at_rest():
+            if self.is_at_rest(began):
                 await self.read_books()
                 return
         for call in self.place.calls():
@@ -211,11 +225,33 @@ class Cluster:
             if not task.done():
                 self.world.wrong("every waiter is answered", f"a client waits for ever: {task.get_name()}")
 
-    def is_at_rest(self) -> bool:
+    def _wind_up(self, began: float) -> None:
+        """At rest people decide what is open, and whoever has no answer asks again."""
+        self.replace_the_dead()
+        if not self.people_away:
+            self.clients.ask_all_people()
+            if self.features.credentials:
+                self.holders.put_for_all()
+        self.conversations.send_unanswered()
+        if self.has_schedule and self.world.now > began + 130:
+            self.timetable.show()
+
+    async def outage(self) -> None:
+        """No process is there for a while."""
+        if not self.timetable.outage:
+            return
+        self.world.tell("world", "all processes leave")
+        self.replace_the_dead()
+        for member in self.members:
+            member.leave()
+        await asyncio.wait([member.life for member in self.members if member.node.is_alive], timeout=60.0)
+        await asyncio.sleep(self.timetable.outage)
+
+    def is_at_rest(self, began: float) -> bool:
         waiting = any(not client.done() for member in self.members if member.node.is_alive for client in member.clients)
         up = all(member.is_up for member in self.members)
         answered = all(message.answers for message in self.conversations.messages)
-        scheduled = not self.has_schedule or self.world.now > _STORM + 130
+        scheduled = not self.has_schedule or self.world.now > began + 131
         waiting = waiting or any(not task.done() for task in self.http.open)
         if not (up and answered and scheduled) or waiting:
             return False

@@ -28,3 +28,9 @@ class Features:
         """Of the seeds with agents: background calls; agents that are called by agents that were called; turns that people stop."""
         self.deep = drawn("deep", 0.4)
         self.stops = drawn("stops", 0.3)
+        self.credentials = drawn("credentials", 0.2)
+        """A tool that needs a credential of its caller."""
+        self.again = drawn("again", 0.3)
+        """Ids are sent again, also with other arguments, also when their calls have ended."""
+        self.favourite = drawn("favourite", 0.3)
+        """Half of the calls are of one tool."""

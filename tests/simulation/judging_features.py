@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from tests.simulation.cluster import Cluster
+from tests.simulation.callers import SECRET
+from tests.simulation.cluster import LEASE, Cluster
 from tests.simulation.money import COSTS
 from tests.simulation.people import QUESTIONS
 from tests.simulation.world import EPOCH
@@ -181,7 +182,90 @@ def a_thread_has_one_turn_at_a_time(cluster: Cluster, records: list[Record]) -> 
                 yield f"{after.id} of {tool} in {thread} began while {before.id} was under way"
 
 
+# Credentials.
+
+
+def a_credential_is_its_callers(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A body gets a credential of its call's caller, and none that was revoked before the call was made."""
+    known = {token.secret: token for token in cluster.holders.put_tokens}
+    for id, caller, secret in cluster.scene.tokens_used:
+        token = known.get(secret)
+        if token is None or token.caller != caller:
+            yield f"{id} of {caller!r} got {secret}"
+        elif token.gone_at is not None and cluster.clients.made_at.get(id, 0.0) > token.gone_at:
+            yield f"{id} was made after {secret} was revoked, and got it"
+
+
+def a_secret_is_shown_nowhere(cluster: Cluster, records: list[Record]) -> Wrong:
+    for record in records:
+        if record.tool == "with_key" and any(SECRET in repr(event.data) for event in record.events):
+            yield f"the events of {record.id} have a credential"
+    for ack in cluster.scene.acks:
+        if SECRET in repr(ack.output):
+            yield f"a caller of {ack.id} was shown a credential"
+
+
+def a_credential_ends_the_wait(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A call goes on soon after its caller's credential is put, in any process. (Where nothing fails.)"""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad:
+        return
+    for record in records:
+        since = next(
+            (event.at - EPOCH for event in record.events if event.data.get("waiting_for") == "credential"), None
+        )
+        if since is None or record.tool != "with_key":
+            continue
+        over = next(
+            (
+                event.at - EPOCH
+                for event in record.events
+                if event.at - EPOCH > since and "waiting_for" not in event.data
+            ),
+            since,
+        )
+        for token in cluster.holders.put_tokens:
+            put = token.put_at
+            if token.caller == record.caller and put is not None and token.gone_at is None and since < put < over - 5.0:
+                yield f"{record.id} waited {over - put:.1f} s after its caller's credential was put"
+
+
+# Schedules.
+
+
+def schedules_follow_their_rule(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Each due time has a call, or is on record as skipped or missed; and which of them is what `overlap` and `catch_up` say."""
+    shown, table, made = cluster.timetable.shown, cluster.timetable, cluster.scene.scheduled_at
+    if shown is None or made is None or any(node.skewed for node in cluster.world.nodes):
+        return
+    calls = {
+        record.metadata["due"]: record for record in records if (record.metadata or {}).get("schedule") == "minutely"
+    }
+    left_out: dict[float, str] = {}
+    for entry in shown.log:
+        if entry.outcome in ("skipped", "missed"):
+            for due in range(round(entry.due), round(entry.until or entry.due) + 1, 60):
+                left_out[float(due)] = entry.outcome
+        if entry.outcome == "missed" and entry.at - (entry.until or entry.due) < 60:
+            yield f"{entry.due} is on record as missed, {entry.at - entry.due:.1f} s after it was due"
+    for due in range((int(EPOCH + made) // 60 + 2) * 60, round(shown.last_due) + 1, 60):
+        if (due in calls) == (due in left_out) and due not in shown.waiting:
+            yield f"{due} has {'both' if due in calls else 'neither'} a call and an entry that says why it has none"
+    outcomes = Counter(left_out.values())
+    if (table.catch_up == "all" and outcomes["missed"]) or (table.overlap != "skip" and outcomes["skipped"]):
+        yield f"{dict(outcomes)} with catch_up {table.catch_up!r} and overlap {table.overlap!r}"
+    ran = sorted(calls.values(), key=lambda record: record.created_at)
+    if table.overlap != "allow":
+        for before, after in pairwise(ran):
+            if before.ended_at is None or before.ended_at > after.created_at + 1.0:
+                yield f"{after.id} was made while {before.id} ran"
+    late = [record for record in ran if record.created_at - (record.metadata or {})["due"] > 60 + 3 * LEASE]
+    most = {"none": 0, "last": 1, "all": len(ran)}[table.catch_up]
+    if table.overlap != "queue" and len(late) > most:
+        yield f"{[record.id for record in late]} were made too late, with catch_up {table.catch_up!r}"
+
+
 FEATURES = (
+    a_credential_is_its_callers, a_secret_is_shown_nowhere, a_credential_ends_the_wait, schedules_follow_their_rule,
     a_background_result_is_read_once, a_stop_ends_the_turn, a_thread_has_one_turn_at_a_time,
     grants_hold, each_question_gets_its_answer,
     only_who_was_asked_to_is_cancelled, a_decision_answers_what_was_seen, budgets_hold, a_raise_counts_once,

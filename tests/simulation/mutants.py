@@ -14,7 +14,7 @@ from typing import NamedTuple
 __all__ = ["AREAS", "MUTANTS", "Change", "Mutant"]
 
 AREAS = (
-    "calls", "leases", "people", "external", "cache", "slots", "schedules", "spend", "agents", "webhooks", "store", "server",
+    "calls", "leases", "people", "external", "cache", "slots", "schedules", "spend", "agents", "webhooks", "store", "server", "credentials",
 )  # fmt: skip
 
 
@@ -902,6 +902,36 @@ _SCHEDULES = (
         ),
         "A process that dies between two commits of a firing leaves a document from which any other continues at once.",
     ),
+    Mutant(
+        "a due time runs beside the call before it, whatever overlap says",
+        "schedules",
+        (
+            Change(
+                "schedules/decision.py",
+                "        occupied = busy or firing or waiting\n",
+                "        occupied = firing or waiting\n",
+            ),
+        ),
+        "With overlap skip or queue a due time does not run while the call of an earlier one has not ended.",
+    ),
+    Mutant(
+        "missed times run although catch_up says none",
+        "schedules",
+        (Change("schedules/decision.py", "    return on_time, missed\n", "    return times, []\n"),),
+        "With catch_up none no missed time runs, with last only the last one.",
+    ),
+    Mutant(
+        "times that were missed are not on record",
+        "schedules",
+        (
+            Change(
+                "schedules/decision.py",
+                '        log.append(Firing(due=missed[0], until=missed[-1], outcome="missed", at=now, count=len(missed), reason=reason))\n',
+                "",
+            ),
+        ),
+        "No silent skip: a due time has a call, or is on record as skipped or missed.",
+    ),
 )
 
 _SPEND = (
@@ -1392,6 +1422,45 @@ _SERVER = (
     ),
 )
 
+_CREDENTIALS = (
+    Mutant(
+        "a credential that was revoked is still used",
+        "credentials",
+        (
+            Change(
+                "credentials/book.py",
+                'kept, status="revoked", sealed="", claim=None, reason="it was revoked", updated_at',
+                'kept, claim=None, reason="it was revoked", updated_at',
+            ),
+        ),
+        "A credential that was revoked is used by no later call.",
+    ),
+    Mutant(
+        "a credential that another process put is not noticed",
+        "credentials",
+        (
+            Change(
+                "engine/credential_waits.py",
+                "        if changes != self._seen or now - self._looked_at >= _LOOK_AT_ALL:\n",
+                "        if now - self._looked_at >= _LOOK_AT_ALL:\n",
+            ),
+        ),
+        "A call that waits for a credential goes on when it is there, whichever process put it.",
+    ),
+    Mutant(
+        "the credential of a call that waited is not masked",
+        "credentials",
+        (
+            Change(
+                "engine/credential_waits.py",
+                "        call.credentials = found\n        if entry.state",
+                "        if entry.waiting_for is None:\n            call.credentials = found\n        if entry.state",
+            ),
+        ),
+        "A credential is masked in everything that its call shows.",
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
-    *_CALLS, *_LEASES, *_PEOPLE, *_EXTERNAL, *_CACHE, *_SLOTS, *_SCHEDULES, *_SPEND, *_AGENTS, *_WEBHOOKS, *_STORE, *_SERVER,
+    *_CALLS, *_LEASES, *_PEOPLE, *_EXTERNAL, *_CACHE, *_SLOTS, *_SCHEDULES, *_SPEND, *_AGENTS, *_WEBHOOKS, *_STORE, *_SERVER, *_CREDENTIALS,
 )  # fmt: skip

@@ -59,6 +59,8 @@ class Scene:
         self.acks: list[Ack] = []
         self.scripts: list[Any] = []
         """What the models answer: a script for each message."""
+        self.tokens_used: list[tuple[str, str, str]] = []
+        """Credentials that bodies got: the call, its caller, the token."""
         self.requests: list[Any] = []
         """What models were asked, in order."""
         self.stops: list[tuple[float, str, bool]] = []
@@ -288,6 +290,8 @@ RULES = {
     "in_process": Rule(max_retries=1),
     "deadly": Rule(repeatable=True, max_retries=0),
     "costly": Rule(repeatable=True, max_retries=2),
+    "with_key": Rule(repeatable=True, max_retries=1),
+    "lasting": Rule(repeatable=True, max_retries=1),
     "job": Rule(max_retries=0),
     "asking": Rule(repeatable=True, max_retries=3),  # one of them for each of its questions
 }

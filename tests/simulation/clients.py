@@ -77,10 +77,8 @@ class Clients:
             name = self._cluster.favourite
         if name == "deadly" and (self._cluster.is_quiet or chance.random() < 0.7):
             name = "put"
-        for wanted, often in (
-            ("approved", self._cluster.features.grants),
-            ("asking", self._cluster.features.questions),
-        ):
+        has = self._cluster.features
+        for wanted, often in (("approved", has.grants), ("asking", has.questions), ("with_key", has.credentials)):
             if often and chance.random() < 0.4:
                 name = wanted
         given: dict[str, Any] = {"before": chance.choice(waits), "after": chance.choice(waits)}

@@ -162,7 +162,7 @@ class Cluster:
             plan += [(chance.uniform(0.5, _STORM), self.clients.ask_a_person) for _ in range(self._calls)]
         if self.has_agents:
             plan += [
-                (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 3)
+                (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 2)
             ]
         if self.features.credentials:
             plan += [(chance.uniform(0, _STORM), self.holders.change) for _ in range(4)]
@@ -272,15 +272,16 @@ class Cluster:
             for event in call.events()
         )
 
-    def _recorded(self) -> Iterator[tuple[str, int]]:
+    def _recorded(self) -> Iterator[tuple[str, int, str]]:
         for call in self.place.calls():
             if call.tool in ("agent:boss", "agent:helper", "agent:junior"):
                 events = call.events()
                 message = events[0].data["arguments"]["message"]
+                owner = [event.data["host"] for event in events if event.type == "attempt_started"][-1:]
                 for event in events:
                     entry = event.data.get("entry") or {}
                     if entry.get("e") == "reply":
-                        yield message, entry["step"]
+                        yield message, entry["step"], "".join(owner)
 
     def up(self) -> Member | None:
         members = [member for member in self.members if member.is_up]
@@ -331,10 +332,12 @@ class Cluster:
             self.crash(member)
         elif kind == "pause":
             member.node.paused_until = world.now + chance.uniform(0.5, 3 * LEASE)
+            member.node.was_away = True
         elif kind == "leave":
             member.leave()
         elif kind == "cut":
             self.network.cut[member.node] = world.now + chance.uniform(0.5, 4 * LEASE)
+            member.node.was_away = True
         else:
             member.node.skew = chance.uniform(-100, 100)
             member.node.skewed = True

@@ -165,9 +165,9 @@ class HttpClients:
             body["seen"] = approval["hash"][:16]
         path = f"/calls/{quote(id, safe='')}/{verb}"
         answer = await self._ask("POST", path, by, body, thread=item["thread"], caller=item["caller"])
-        if answer is None or answer.status in _LATER:
+        if answer is None or answer.status in (404, *_LATER):  # 404: it has ended, or was never there
             return
-        if answer.status not in (200, 404, 409):
+        if answer.status not in (200, 409):
             self._unexpected(id, answer)
             return
         took = answer.status == 200

@@ -28,10 +28,10 @@ def check(cluster: Cluster) -> None:
     plain = [record for record in records if record.tool in RULES]
     stored = {record.id for record in plain}
     others = {record.id for record in records} - stored
-    acknowledged = {ack.id for ack in scene.acks if ack.did != "saw"}
+    acknowledged = {ack.id for ack in scene.acks if ack.took or ack.did not in ("saw", "decide", "cancel")}
     acks = [
         ack for ack in scene.acks if (ack.id in stored or ack.id in acknowledged) and ack.id not in others
-    ]  # a reader may see a call that is then refused
+    ]  # a reader, or a person, may see a call that is then refused
     for finding in judge(plain, scene.effects, acks, RULES, max_claims=3).findings:
         world.wrong(finding.kind, f"call {finding.id}: {finding.text}")
     for record in records:
@@ -174,6 +174,7 @@ def a_cancel_stops_work(cluster: Cluster, records: list[Record]) -> Wrong:
 
 def questions_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
     """A wait for a person ends by its timeout, also if processes die: at most a lease later."""
+    slack = 3 * LEASE + 5 + (cluster.timetable.outage if cluster.scene.scheduled_at is not None else 0.0)
     for record in records:
         asked = next((event for event in record.events if event.type == "approval_requested"), None)
         if asked is None or not isinstance(timeout := asked.data.get("timeout"), int | float):
@@ -181,7 +182,7 @@ def questions_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
         after = next((event.at for event in record.events if event.seq > asked.seq), None)
         if (
             after is not None
-            and after - asked.at > timeout + 3 * LEASE + 5
+            and after - asked.at > timeout + slack
             and not any(node.skewed for node in cluster.world.nodes)
         ):
             yield f"{record.id} waited {after - asked.at:.1f} s for a person, and its limit is {timeout} s"

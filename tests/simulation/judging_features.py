@@ -168,6 +168,32 @@ def a_stop_ends_the_turn(cluster: Cluster, records: list[Record]) -> Wrong:
                 yield f"{record.id} of {of} ended {ended - at:.1f} s after its stop was acknowledged"
 
 
+def a_stopped_turn_leaves_no_call_behind(cluster: Cluster, records: list[Record]) -> Wrong:
+    """What a turn had called, and had not ended when the turn was stopped, was cancelled."""
+    if any(node.skewed for node in cluster.world.nodes):
+        return
+    for turn in records:
+        stopped = turn.state.value == "cancelled" or (
+            isinstance(turn.output, dict) and turn.output.get("stopped") == "cancelled"
+        )
+        given = turn.arguments if isinstance(turn.arguments, dict) else {}
+        if not (stopped and turn.tool.startswith("agent:") and turn.ended_at is not None):
+            continue
+        mark = f":{turn.tool.removeprefix('agent:')}.{given.get('turn')}."
+        for call in records:
+            if (
+                call.thread != given.get("thread")
+                or call.caller != turn.caller
+                or mark not in f":{call.id}"
+                or call.tool == "job"
+            ):
+                continue
+            if (call.ended_at or turn.ended_at + 1) > turn.ended_at and not (
+                call.cancel_requested or call.state.value == "cancelled"
+            ):
+                yield f"{call.id} of {call.tool} was left running when {turn.id} of {call.thread} was stopped"
+
+
 def a_thread_has_one_turn_at_a_time(cluster: Cluster, records: list[Record]) -> Wrong:
     """The next turn of a thread begins after the one before has ended."""
     if any(node.skewed for node in cluster.world.nodes):
@@ -266,7 +292,7 @@ def schedules_follow_their_rule(cluster: Cluster, records: list[Record]) -> Wron
 
 FEATURES = (
     a_credential_is_its_callers, a_secret_is_shown_nowhere, a_credential_ends_the_wait, schedules_follow_their_rule,
-    a_background_result_is_read_once, a_stop_ends_the_turn, a_thread_has_one_turn_at_a_time,
+    a_background_result_is_read_once, a_stop_ends_the_turn, a_stopped_turn_leaves_no_call_behind, a_thread_has_one_turn_at_a_time,
     grants_hold, each_question_gets_its_answer,
     only_who_was_asked_to_is_cancelled, a_decision_answers_what_was_seen, budgets_hold, a_raise_counts_once,
     costs_are_in_the_ledger_once,

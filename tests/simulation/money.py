@@ -39,7 +39,7 @@ def budgets_of(seed: int) -> tuple[dict[str, Any], ...]:
     small = {
         "scope": scope,
         "period": chance.choice(("total", "total", "run")),
-        "limit_tokens": chance.randint(1_000, 6_000),
+        "limit_tokens": chance.randint(900, 3_000),
     }
     found = [{**small, "on_reached": chance.choice(("stop", "ask", "ask")), "name": "small"}]
     if chance.random() < 0.3:

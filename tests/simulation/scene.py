@@ -52,8 +52,8 @@ class Scene:
         """What people answered, or tried to, to the questions of a call."""
         self.is_on_record: Callable[[str, int], bool] = lambda call, attempt: True
         """Does the store have the start of this attempt?"""
-        self.recorded: Callable[[], Iterable[tuple[str, int]]] = tuple
-        """The replies on record: the message of their turn, and their step."""
+        self.recorded: Callable[[], Iterable[tuple[str, int, str]]] = tuple
+        """The replies on record: the message of their turn, their step, and the process that owned the turn last."""
         self.bodies: list[Body] = []
         self.effects: list[Effect] = []
         self.acks: list[Ack] = []
@@ -78,9 +78,11 @@ class Scene:
         _current[:] = [self]
 
     def check_new(self, who: str, step: int) -> None:
-        """A model is asked for a reply: it must not be on record."""
-        for text, number in self.recorded():
-            if (text, number) == (who, step + 1):
+        """A model is asked for a reply: it must not be on record, unless a former owner asks that cannot know it yet."""
+        node = NODE.get()
+        for text, number, owner in self.recorded():
+            away = node is not None and node.was_away and node.name != owner
+            if (text, number) == (who, step + 1) and not away:
                 self.asked_again.append(f"step {number} of {text!r}")
 
     def begin(self, ctx: ToolContext, before: float = 0.0) -> Body:
@@ -290,7 +292,7 @@ RULES = {
     "in_process": Rule(max_retries=1),
     "deadly": Rule(repeatable=True, max_retries=0),
     "costly": Rule(repeatable=True, max_retries=2),
-    "with_key": Rule(repeatable=True, max_retries=1),
+    "with_key": Rule(repeatable=True, max_retries=5),  # those for want of a credential do not count
     "lasting": Rule(repeatable=True, max_retries=1),
     "job": Rule(max_retries=0),
     "asking": Rule(repeatable=True, max_retries=3),  # one of them for each of its questions

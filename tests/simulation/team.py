@@ -55,7 +55,17 @@ def make_script(here: Scene, calls: Sequence[str]) -> Script:
         step: list[tuple[str, dict[str, Any]]] = []
         for _ in range(chance.choice((1, 1, 2, 3))):
             name = chance.choice(
-                ("pay", "put", "put", "look_up", "broken", "approved", "nowhere", *(calls[:1] or ("put",)), *calls[-1:])
+                (
+                    "pay",
+                    "put",
+                    "put",
+                    "look_up",
+                    "broken",
+                    "approved",
+                    "nowhere",
+                    *(calls[:1] or ("put",)),
+                    *calls[-1:] * 2,
+                )
             )
             given: dict[str, Any] = {"before": chance.choice(_WAITS), "after": chance.choice(_WAITS)}
             if name in ("pay", "put"):

@@ -204,7 +204,8 @@ class Cluster:
             await asyncio.sleep(1.0)
             if self.is_at_rest(began):
                 await self.read_books()
-                return
+                if self.is_at_rest(began):  # a schedule may have made a call meanwhile
+                    return
         for call in self.place.calls():
             if call.ended_at is None:
                 self.world.wrong(
@@ -251,7 +252,8 @@ class Cluster:
         waiting = any(not client.done() for member in self.members if member.node.is_alive for client in member.clients)
         up = all(member.is_up for member in self.members)
         answered = all(message.answers for message in self.conversations.messages)
-        scheduled = not self.has_schedule or self.world.now > began + 131
+        # A schedule must not make a call while the runtimes close.
+        scheduled = not self.has_schedule or (self.world.now > began + 131 and self.world.now % 60 < 50)
         waiting = waiting or any(not task.done() for task in self.http.open)
         if not (up and answered and scheduled) or waiting:
             return False
@@ -292,7 +294,7 @@ class Cluster:
 
     async def read_books(self) -> None:
         """What is reserved by dead processes is settled by a sweep."""
-        if not (self.has_agents or self.features.costs):
+        if self.books is not None or not (self.has_agents or self.features.costs):
             return
         await asyncio.sleep(3 * LEASE)
         while self.books is None and self.world.now < _STORM + 2 * _REST:

@@ -78,7 +78,12 @@ class Clients:
         if name == "deadly" and (self._cluster.is_quiet or chance.random() < 0.7):
             name = "put"
         has = self._cluster.features
-        for wanted, often in (("approved", has.grants), ("asking", has.questions), ("with_key", has.credentials)):
+        for wanted, often in (
+            ("approved", has.grants),
+            ("asking", has.questions),
+            ("with_key", has.credentials),
+            ("costly", has.costs),
+        ):
             if often and chance.random() < 0.4:
                 name = wanted
         given: dict[str, Any] = {"before": chance.choice(waits), "after": chance.choice(waits)}

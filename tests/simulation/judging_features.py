@@ -169,7 +169,7 @@ def a_stop_ends_the_turn(cluster: Cluster, records: list[Record]) -> Wrong:
 
 
 def a_stopped_turn_leaves_no_call_behind(cluster: Cluster, records: list[Record]) -> Wrong:
-    """What a turn had called, and had not ended when the turn was stopped, was cancelled."""
+    """What a turn had called, and had not ended when the turn was stopped, was cancelled, or was about to end."""
     if any(node.skewed for node in cluster.world.nodes):
         return
     for turn in records:
@@ -188,9 +188,8 @@ def a_stopped_turn_leaves_no_call_behind(cluster: Cluster, records: list[Record]
                 or call.tool == "job"
             ):
                 continue
-            if (call.ended_at or turn.ended_at + 1) > turn.ended_at and not (
-                call.cancel_requested or call.state.value == "cancelled"
-            ):
+            left = call.ended_at is None or call.ended_at > turn.ended_at + 2 * LEASE
+            if left and not (call.cancel_requested or call.state.value == "cancelled"):
                 yield f"{call.id} of {call.tool} was left running when {turn.id} of {call.thread} was stopped"
 
 

@@ -15,6 +15,7 @@ from tests.simulation.scene import RULES, TIMEOUTS, Body
 from tests.simulation.world import EPOCH
 
 from clicket.model import Record, fold
+from clicket.model.spend import BudgetStatus
 
 __all__ = ["check"]
 
@@ -312,17 +313,19 @@ def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wron
     books = cluster.books
     if books is None:
         return
+    accounts: defaultdict[tuple[str, str], list[BudgetStatus]] = defaultdict(list)
     for status in books.budgets:
         if status.reserved_tokens or status.reserved_usd:
             yield f"{status.reserved_tokens} tokens and {status.reserved_usd} USD of {status.name} are reserved for ever"
-        kind, _, name = status.scope.partition(":")
+        if status.period != "run":
+            accounts[status.name, status.scope].append(status)  # threads of several callers may have one name
+    for (budget, scope), found in accounts.items():
+        kind, _, name = scope.partition(":")
         counted = [books.total] if kind == "all" else [row for row in books.rows.get(kind, ()) if row.key == name]
-        if status.period == "run":
-            continue
         ledger = sum(row.tokens for row in counted), round(sum(row.usd for row in counted), 9)
-        if (status.spent_tokens, round(status.spent_usd, 9)) != ledger:
-            account = f"{status.spent_tokens} tokens and {status.spent_usd} USD"
-            yield f"the account {status.scope} of {status.name} has {account}, the ledger {ledger}"
+        account = sum(each.spent_tokens for each in found), round(sum(each.spent_usd for each in found), 9)
+        if account != ledger:
+            yield f"the account {scope} of {budget} has {account} tokens and USD, the ledger {ledger}"
     if cluster.known_tokens > cluster.scene.tokens_asked:
         yield f"the ledger has {cluster.known_tokens} tokens, and models were asked for {cluster.scene.tokens_asked}"
 

@@ -1061,8 +1061,9 @@ _SPEND = (
         (
             Change(
                 "engine/tool_costs.py",
-                "        return None if writing is None else asyncio.shield(writing)\n",
-                "        return None\n",
+                "            self.writing[call] = asyncio.get_running_loop().create_future()\n",
+                "            self.writing[call] = asyncio.get_running_loop().create_future()\n"
+                "            self.writing[call].set_result(None)\n",
             ),
         ),
         "The ledger has what a call has cost before the call completes, also if its process dies just then.",

@@ -142,7 +142,7 @@ class Clients:
     def stored(self, id: str, what: str) -> Any:
         """The call, which the store must have."""
         found = self._cluster.find(id)
-        if found is None:
+        if found is None and not self._cluster.archive.has(id):
             self._world.wrong(
                 "acknowledged means stored", f"{what} of {id} was answered, and the store does not have it"
             )

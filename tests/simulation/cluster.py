@@ -19,9 +19,11 @@ from tests.simulation.lanes import SimulatedWorker
 from tests.simulation.loop import Node
 from tests.simulation.money import PRICES, WHOLE, Books, budgets_of, costly
 from tests.simulation.network import Network
+from tests.simulation.operators import Operators
 from tests.simulation.people import Granters, asking
 from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace
 from tests.simulation.receiver import WEBHOOKS, SimulatedSender
+from tests.simulation.retention import RETENTION, Archive, sweep_every
 from tests.simulation.scene import POLICY, TOOLS, Scene
 from tests.simulation.schedules import Timetable, lasting
 from tests.simulation.servers import OPTIONS
@@ -73,7 +75,7 @@ class Member:
             store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, queue_timeout=20.0, max_concurrency=4,
             open_timeout=30.0,
             secret_key=SECRET_KEY, credential_timeout=15.0, budgets=cluster.budgets, prices=PRICES,
-            webhooks=WEBHOOKS if cluster.has_webhooks else (),
+            webhooks=WEBHOOKS if cluster.has_webhooks else (), retention=RETENTION if cluster.features.sweeps else None,
         )  # fmt: skip
         gives_away = self.place == cluster.gives_away
         runtime = Runtime(
@@ -140,6 +142,7 @@ class Cluster:
         self.clients, self.conversations = Clients(self), Conversations(self)
         self.http, self.granters = HttpClients(self), Granters(self)
         self.holders, self.timetable = Holders(self), Timetable(self)
+        self.operators, self.archive = Operators(self), Archive(self)
         self.scene.kill = self._kill
         self.faults = Counter[str]()
         self.stored_calls = 0
@@ -147,6 +150,7 @@ class Cluster:
         self.known_tokens = 0
         """Of the ledger, without what is only assumed."""
         self.books: Books | None = None
+        self.came_to_rest = False
 
     # The story.
 
@@ -154,6 +158,9 @@ class Cluster:
         world, chance = self.world, self.world.chance
         service.HttpSender = SimulatedSender  # type: ignore[misc, assignment]
         pool.Worker = SimulatedWorker  # type: ignore[misc, assignment]
+        sweep_every(5.0 if self.features.sweeps else 300.0)
+        if self.features.sweeps:
+            self._archiving = world.loop.create_task(self.archive.watch())
         self.members = [Member(self, place) for place in range(self._size)]
         plan: list[tuple[float, Callable[[], None]]] = [
             (chance.uniform(0, 10), partial(self.clients.make_call, number)) for number in range(self._calls)
@@ -172,6 +179,10 @@ class Cluster:
             plan += [(chance.uniform(2, _STORM), self.conversations.stop) for _ in range(2)]
         if self.features.grants and not self.people_away:
             plan += [(chance.uniform(2, _STORM), self.granters.revoke) for _ in range(2)]
+        if self.features.operators:
+            plan += [(chance.uniform(0, _STORM), self.operators.look) for _ in range(self._calls)]
+            plan += [(chance.uniform(2, 10), self.operators.steer) for _ in range(3)]
+            plan += [(chance.uniform(0, _STORM), self.operators.report) for _ in range(self._calls)]
         if self.has_schedule:
             plan.append((chance.uniform(0, 10), self.timetable.make))
         if self._faults:
@@ -203,6 +214,7 @@ class Cluster:
             self._wind_up(began)
             await asyncio.sleep(1.0)
             if self.is_at_rest(began):
+                self.came_to_rest = True
                 await self.read_books()
                 if self.is_at_rest(began):  # a schedule may have made a call meanwhile
                     return
@@ -234,6 +246,10 @@ class Cluster:
             if self.features.credentials:
                 self.holders.put_for_all()
         self.conversations.send_unanswered()
+        if self.features.operators:
+            self.operators.free_all()
+        if self.features.sweeps and began + 10 < self.world.now < began + 2 * RETENTION:
+            self.holders.send_again()
         if self.has_schedule and self.world.now > began + 130:
             self.timetable.show()
 
@@ -254,6 +270,7 @@ class Cluster:
         answered = all(message.answers for message in self.conversations.messages)
         # A schedule must not make a call while the runtimes close.
         scheduled = not self.has_schedule or (self.world.now > began + 131 and self.world.now % 60 < 50)
+        scheduled = scheduled and (not self.features.sweeps or self.world.now > began + 2 * RETENTION + 6)
         waiting = waiting or any(not task.done() for task in self.http.open)
         if not (up and answered and scheduled) or waiting:
             return False

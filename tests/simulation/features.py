@@ -34,3 +34,7 @@ class Features:
         """Ids are sent again, also with other arguments, also when their calls have ended."""
         self.favourite = drawn("favourite", 0.3)
         """Half of the calls are of one tool."""
+        self.operators = drawn("operators", 0.3)
+        """People look at lists, cordon and drain workers; other systems report on external calls."""
+        self.sweeps = drawn("sweeps", 0.12)
+        """Retention removes calls, and ids of removed calls are sent again."""

@@ -26,6 +26,7 @@ def check(cluster: Cluster) -> None:
     """Everything that must hold, also in a seed that did not come to rest."""
     world, scene = cluster.world, cluster.scene
     records = [fold(call.events()) for call in cluster.place.calls()]
+    records += [record for record, _ in cluster.archive.removed()]
     plain = [record for record in records if record.tool in RULES]
     stored = {record.id for record in plain}
     others = {record.id for record in records} - stored

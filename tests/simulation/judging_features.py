@@ -11,6 +11,7 @@ from tests.simulation.callers import SECRET
 from tests.simulation.cluster import LEASE, Cluster
 from tests.simulation.money import COSTS
 from tests.simulation.people import QUESTIONS
+from tests.simulation.retention import RETENTION
 from tests.simulation.world import EPOCH
 
 from clicket.model import Record
@@ -289,7 +290,34 @@ def schedules_follow_their_rule(cluster: Cluster, records: list[Record]) -> Wron
         yield f"{[record.id for record in late]} were made too late, with catch_up {table.catch_up!r}"
 
 
+# Retention.
+
+
+def nothing_is_removed_early(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A call is kept for its time, by the store's date or the sweeping process's; calls of an agent's turns as long as their thread."""
+    talks = {message.thread for message in cluster.conversations.messages}
+    skew = max((abs(node.skew) for node in cluster.world.nodes if node.skewed), default=0.0)
+    for record, at in cluster.archive.removed():
+        assert record.ended_at is not None
+        if at - record.ended_at < RETENTION - 1.0 and not skew and not any(node.skewed for node in cluster.world.nodes):
+            yield f"{record.id} of {record.tool} was removed {at - record.ended_at:.1f} s after its end"
+        if record.tool.startswith("agent:") or record.thread in talks:
+            yield f"{record.id} of {record.tool} was removed, and its thread {record.thread} is kept"
+
+
+def what_is_old_is_removed(cluster: Cluster, records: list[Record]) -> Wrong:
+    """At rest, of calls that no thread keeps, none is much older than its time."""
+    if not cluster.features.sweeps or not cluster.came_to_rest or any(node.skewed for node in cluster.world.nodes):
+        return
+    talks = {message.thread for message in cluster.conversations.messages}
+    for call in cluster.place.calls():
+        age = EPOCH + cluster.world.now - (call.ended_at or EPOCH + cluster.world.now)
+        if call.id in cluster.clients.given and call.thread not in talks and age > 2 * RETENTION + 6:
+            yield f"{call.id} of {call.tool} ended {age:.0f} s ago, and is still there"
+
+
 FEATURES = (
+    nothing_is_removed_early, what_is_old_is_removed,
     a_credential_is_its_callers, a_secret_is_shown_nowhere, a_credential_ends_the_wait, schedules_follow_their_rule,
     a_background_result_is_read_once, a_stop_ends_the_turn, a_stopped_turn_leaves_no_call_behind, a_thread_has_one_turn_at_a_time,
     grants_hold, each_question_gets_its_answer,

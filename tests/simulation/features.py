@@ -36,5 +36,5 @@ class Features:
         """Half of the calls are of one tool."""
         self.operators = drawn("operators", 0.3)
         """People look at lists, cordon and drain workers; other systems report on external calls."""
-        self.sweeps = drawn("sweeps", 0.12)
+        self.sweeps = drawn("sweeps", 0.15)
         """Retention removes calls, and ids of removed calls are sent again."""

@@ -15,6 +15,7 @@ __all__ = ["AREAS", "MUTANTS", "Change", "Mutant"]
 
 AREAS = (
     "calls", "leases", "people", "external", "cache", "slots", "schedules", "spend", "agents", "webhooks", "store", "server", "credentials",
+    "retention",
 )  # fmt: skip
 
 
@@ -1462,6 +1463,58 @@ _CREDENTIALS = (
     ),
 )
 
+_RETENTION = (
+    Mutant(
+        "retention removes calls of a turn whose thread is kept",
+        "retention",
+        (
+            Change(
+                "engine/chores.py",
+                "        kept = () if self.keeps is None else await self.keeps(calls)\n",
+                "        kept = ()\n",
+            ),
+        ),
+        "Calls of an agent's turns live as long as their thread.",
+    ),
+    Mutant(
+        "the outcome of a call that retention removed is not kept",
+        "retention",
+        (
+            Change(
+                "engine/chores.py",
+                "        for callback in self.before_removal:\n            await callback(going)\n",
+                "        for callback in self.before_removal[1:]:\n            await callback(going)\n",
+            ),
+        ),
+        "A call that is repeated under its id does not run again, long after its events are gone.",
+    ),
+    Mutant(
+        "retention removes calls after a quarter of their time",
+        "retention",
+        (
+            Change(
+                "engine/chores.py",
+                "            since=now - limits.retention if since is None else since,\n",
+                "            since=now - limits.retention / 4 if since is None else since,\n",
+            ),
+        ),
+        "A call that has ended is kept for its time.",
+    ),
+    Mutant(
+        "a worker that drains hands back only what waits at first",
+        "leases",
+        (
+            Change(
+                "engine/draining.py",
+                "            if len(waiting) == len(ready):\n                return\n",
+                "            return\n",
+            ),
+        ),
+        "What waits at a worker that drains goes to other workers.",
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
     *_CALLS, *_LEASES, *_PEOPLE, *_EXTERNAL, *_CACHE, *_SLOTS, *_SCHEDULES, *_SPEND, *_AGENTS, *_WEBHOOKS, *_STORE, *_SERVER, *_CREDENTIALS,
+    *_RETENTION,
 )  # fmt: skip

@@ -42,7 +42,7 @@ def run_seed(seed: int, *, trace: bool = False, keep: Collection[int] | None = N
     """In this process, which must end without a clean-up (`os._exit`)."""
     knobs.turn(seed)
     world = World(seed, trace=trace)
-    members = 1 if seed % 4 else 3
+    members = 1 if seed % 4 else 2 + seed // 4 % 4
     cluster = Cluster(world, members=members, calls=8 if members == 1 else 16, keep=keep)
     _graveyard.append((world, cluster))
     try:

@@ -195,7 +195,7 @@ def a_stopped_turn_leaves_no_call_behind(cluster: Cluster, records: list[Record]
 
 
 def a_thread_has_one_turn_at_a_time(cluster: Cluster, records: list[Record]) -> Wrong:
-    """The next turn of a thread begins after the one before has ended."""
+    """The next turn of a thread begins after the end of the one before is on record; its call may end a moment later."""
     if any(node.skewed for node in cluster.world.nodes):
         return
     turns: defaultdict[tuple[str, str, str], list[Record]] = defaultdict(list)
@@ -204,7 +204,8 @@ def a_thread_has_one_turn_at_a_time(cluster: Cluster, records: list[Record]) -> 
             turns[record.caller, record.tool, str(record.arguments.get("thread"))].append(record)
     for (_, tool, thread), found in turns.items():
         for before, after in pairwise(sorted(found, key=lambda record: record.created_at)):
-            if before.ended_at is None or before.ended_at > after.created_at + 1e-6:
+            ends = [event.at for event in before.events if (event.data.get("entry") or {}).get("e") == "ended"]
+            if min([*ends, before.ended_at or after.created_at + 1]) > after.created_at + 1e-6:
                 yield f"{after.id} of {tool} in {thread} began while {before.id} was under way"
 
 

@@ -120,6 +120,7 @@ class Cluster:
             durability = chance.choice(("process", "power"))
             if faults and disk_fails(chance):
                 self.disk_faults = DiskFaults(self, durability)
+                self.features.sweeps = False  # the archive would have to forget what a power loss takes
                 self.place = self.disk_faults.place
             else:
                 log_length()
@@ -134,7 +135,7 @@ class Cluster:
         self._size, self._calls, self._faults = members, calls, faults
         self._keep, self.planned = keep, 0
         """Of what was planned, the numbers that happen; None: all."""
-        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.04
+        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.025
         self.has_small_budgets = self.has_agents and self.features.budgets
         self.scene.bills = self.has_small_budgets
         self.budgets = budgets_of(world.seed) if self.has_small_budgets else (WHOLE,)
@@ -313,6 +314,11 @@ class Cluster:
                     if entry.get("e") == "reply":
                         yield message, entry["step"], "".join(owner)
 
+    @property
+    def may_forget(self) -> bool:
+        """The newest acknowledged commits may be lost: the power is lost, and nothing waits for the disk."""
+        return self.disk_faults is not None and self.disk_faults.place.durability == "process"
+
     def up(self) -> Member | None:
         members = [member for member in self.members if member.is_up]
         return self.world.chance.choice(members) if members else None
@@ -356,6 +362,8 @@ class Cluster:
         chance, world = self.world.chance, self.world
         member = chance.choice(self.members)
         kind = chance.choice(("crash", "crash", "crash", "pause", "pause", "leave", "cut", "cut", "skew"))
+        if kind == "skew" and self.features.sweeps:
+            kind = "cut"  # a process whose date is ahead removes what is not old
         self.faults[kind] += 1
         world.tell(member.node, kind)
         if kind == "crash":

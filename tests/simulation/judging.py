@@ -14,6 +14,7 @@ from tests.simulation.judging_features import FEATURES
 from tests.simulation.scene import RULES, TIMEOUTS, Body
 from tests.simulation.world import EPOCH
 
+from clicket.kernel import State
 from clicket.model import Record, fold
 from clicket.model.spend import BudgetStatus
 
@@ -25,6 +26,8 @@ _SLACK = 1e-6
 def check(cluster: Cluster) -> None:
     """Everything that must hold, also in a seed that did not come to rest."""
     world, scene = cluster.world, cluster.scene
+    if cluster.features.sweeps:
+        cluster.archive.look()
     records = [fold(call.events()) for call in cluster.place.calls()]
     records += [record for record, _ in cluster.archive.removed()]
     plain = [record for record in records if record.tool in RULES]
@@ -38,7 +41,9 @@ def check(cluster: Cluster) -> None:
         world.wrong(finding.kind, f"call {finding.id}: {finding.text}")
     for record in records:
         if record.tool not in RULES:
-            for kind, text in (*sound(record), *ended(record)):
+            # A turn that was stopped, and took longer than the grace, records its end after that of its call.
+            stopped = record.tool.startswith("agent:") and record.state is State.CANCELLED
+            for kind, text in (*sound(record), *ended(record, also=("note",) if stopped else ())):
                 world.wrong(kind, f"call {record.id} of {record.tool}: {text}")
     for predicate in PREDICATES:
         for text in predicate(cluster, records):

@@ -15,6 +15,8 @@ __all__ = ["turn"]
 
 KNOBS: tuple[tuple[ModuleType, str, tuple[float, ...]], ...] = (
     (chore_schedule, "LISTEN_EVERY", (0.25, 0.5, 1.0, 1.0)),
+    (chore_schedule, "LOOK_EVERY", (1.0, 2.0)),
+    (chore_schedule, "CREDENTIALS_EVERY", (1.0, 2.0)),
     (sqlite_store, "_LOOK_EVERY", (0.025, 0.1, 0.25, 0.25)),
 )
 

@@ -30,12 +30,12 @@ def sweep_every(seconds: float) -> None:
 
 
 class Archive:
-    """Records of calls that ended, by caller, thread and id; when each was seen last."""
+    """Records of calls that ended, by id, thread and end."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.ended: dict[tuple[str, str, str], Record] = {}
-        self.gone: dict[tuple[str, str, str], float] = {}
+        self.ended: dict[tuple[str, str, float], Record] = {}
+        self.gone: dict[tuple[str, str, float], float] = {}
         """When a call was first found missing, by the date of the world."""
 
     async def watch(self) -> None:
@@ -47,17 +47,17 @@ class Archive:
         present = set()
         for call in self._cluster.place.calls():
             if call.ended_at is not None:
-                record = fold(call.events())
-                name = (record.caller, record.thread, record.id)
+                name = (call.id, call.thread, call.ended_at)
                 present.add(name)
-                self.ended[name] = record
                 self.gone.pop(name, None)
+                if name not in self.ended:
+                    self.ended[name] = fold(call.events())
         for name in self.ended.keys() - present:
             self.gone.setdefault(name, EPOCH + self._cluster.world.now)
 
     def has(self, id: str) -> bool:
         """Was such a call seen to end? Then its outcome is kept although the call may be gone."""
-        return any(name[2] == id for name in self.ended)
+        return any(name[0] == id for name in self.ended)
 
     def removed(self) -> Iterator[tuple[Record, float]]:
         """Each record that retention removed, with the time when it was found missing."""

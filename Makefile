@@ -2,7 +2,7 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-model test-engines check crash cluster fix bench bench-search bench-answers sim mutants fleet-model docs console pictures lock clean suite lint bytecode types demo-env run-env dev-env
+.PHONY: help demo test test-all test-model test-engines check crash cluster fix bench bench-search bench-answers sim mutants reach fleet-model docs console pictures lock clean suite lint bytecode types demo-env run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
@@ -65,6 +65,9 @@ sim: dev-env  ## ten minutes of seeds of the simulated cluster; SEEDS=first:end 
 
 mutants: dev-env  ## plant each mistake of the table, and look how many seeds find it
 	@$(PY) -m tests.simulation.hunt $(ARGS)
+
+reach: dev-env  ## what of the core no seed reaches, and why
+	@$(PY) -m tests.simulation.reach $(ARGS)
 
 fleet-model: run-env  ## a model of large fleets: where the next bottleneck is
 	@$(PY) -m benchmarks.simulation $(ARGS)

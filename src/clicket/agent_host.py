@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Protocol, Unpack
 
 from clicket.call import Call, Origin
 from clicket.engine import CallHandle, Engine
-from clicket.errors import ClicketError, NotFound
+from clicket.engine.stored_calls import Closed
+from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.execution import entries_in, grant, name_of
 from clicket.hub import ThreadHub
 from clicket.journal import Entry, Fenced
@@ -97,6 +98,18 @@ class Host:
     @property
     def is_stuck(self) -> bool:
         return self._engine.journal.trouble is not None
+
+    @contextmanager
+    def while_open(self) -> Iterator[None]:
+        engine = self._engine
+        try:
+            yield
+        except UsageError as error:  # the runtime is not open any more; only a view of it has the engine still
+            if not engine.admission.closing:
+                raise
+            raise Closed(
+                "the runtime was closed; a durable store keeps the thread, and the next runtime continues it."
+            ) from error
 
     def acting_for(self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()) -> Host:
         """A host for another caller. It uses the runtime that is open now, also while that one closes."""

@@ -21,7 +21,7 @@ from clicket.model.codec import decode, encode
 from clicket.model.names import AGENT_TAG
 from clicket.model.request import checked
 from clicket.model.waits import PEOPLE
-from clicket.ports import Clock, Duplicate, Query, Records, Store, Stored
+from clicket.ports import Clock, Duplicate, Query, Records, Store, Stored, agree
 from clicket.ports.host import Taken, Watch
 from clicket.spend import SpendBook
 from clicket.tool_search import FIND_TOOLS, FindTools
@@ -368,6 +368,7 @@ def sweep_idle_threads(engine: Engine) -> None:
             from clicket.agents.thread_retention import ThreadSweep
 
             step = ThreadSweep().step
+        await agree(engine.clock)  # a date that was moved ahead must not remove threads before their time
         await step(store, _idle_before(engine), partial(has_turn, store))
 
     engine.background.every(_SWEEP_EVERY, "threads", forget)

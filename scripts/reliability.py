@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.simulation.hunt import hunted  # noqa: E402  # from the checkout
+from tests.simulation.mutants import MUTANTS  # noqa: E402
+
 DATA = ROOT / "tests" / "simulation" / "record.toml"
 MADE = "<!-- made by scripts/reliability.py from tests/simulation/record.toml; do not edit -->"
+FIRST_SEEDS = 30
 PAGES = {"en": ROOT / "docs" / "reliability.md", "zh": ROOT / "docs" / "zh-CN" / "reliability.md"}
 
 ENGLISH_HEAD = """# Reliability: what is promised, how it is tested, what was found
@@ -63,7 +69,21 @@ def _english(data: dict[str, Any]) -> list[str]:
         "## What is not tested",
         "",
     ]
-    return lines + [f"- {each['text']}" for each in data["limit"]]
+    lines += [f"- {each['text']}" for each in data["limit"]]
+    found, first, limit = _counts()
+    lines += [
+        "",
+        "## Planted mistakes",
+        "",
+        f"{len(MUTANTS)} small changes of the source, each of which breaks a guarantee under some order of events. They were",
+        "written before the judge was tuned to them.",
+        f"The first judge found {first[0]} of {first[1]} ({FIRST_SEEDS} seeds each); the judge of today finds {found} of {len(MUTANTS)}",
+        f"within {limit:,} seeds. `make mutants` plants them again.",
+        "",
+        "| mistake | guarantee that it breaks | found by | seeds | seeds of the first judge |",
+        "|---|---|---|---|---|",
+    ]
+    return lines + _planted("not found in {:,}", "not hunted")
 
 
 def _chinese(data: dict[str, Any]) -> list[str]:
@@ -78,7 +98,44 @@ def _chinese(data: dict[str, Any]) -> list[str]:
     lines += ["", "## 在 clicket 中发现的缺陷", "", "| 缺陷 | 发现方式 | 修复提交 |", "|---|---|---|"]
     lines += [f"| {each['zh']} | {each['by']} | {each['mended']} |" for each in data["fault"]]
     lines += ["", "在这里尝试过的其他系统的缺陷见[单独的页面](peers-bugs.md)。", "", "## 没有测试的内容", ""]
-    return lines + [f"- {each['zh']}" for each in data["limit"]]
+    lines += [f"- {each['zh']}" for each in data["limit"]]
+    found, first, limit = _counts()
+    lines += [
+        "",
+        "## 植入的错误",
+        "",
+        f"对源码的 {len(MUTANTS)} 处小改动，每一处都会在某种事件顺序下破坏一项保证。它们在调整评判者之前写成。",
+        f"最初的评判者发现 {first[1]} 处中的 {first[0]} 处（每处 {FIRST_SEEDS} 个种子）；",
+        f"现在的评判者在 {limit:,} 个种子之内发现 {len(MUTANTS)} 处中的 {found} 处。`make mutants` 会再次植入它们。",
+        "",
+        "| 错误 | 被破坏的保证 | 由何发现 | 种子数 | 最初评判者的种子数 |",
+        "|---|---|---|---|---|",
+    ]
+    return lines + _planted("{:,} 个之内未发现", "未搜寻")
+
+
+def _counts() -> tuple[int, tuple[int, int], int]:
+    """Found now; found at first and of how many; the most seeds that were tried."""
+    entries = hunted().values()
+    first = [entry["first"] for entry in entries if "first" in entry]
+    now = [entry for entry in entries if entry.get("seeds") is not None]
+    return len(now), (sum(each is not None for each in first), len(first)), max(entry["of"] for entry in entries)
+
+
+def _planted(missed: str, new: str) -> list[str]:
+    entries, rows = hunted(), []
+    for mutant in MUTANTS:
+        entry = entries[mutant.name]
+        seeds = missed.format(entry["of"]) if entry["seeds"] is None else f"{entry['seeds']:,}"
+        first = (
+            new
+            if "first" not in entry
+            else missed.format(entry["first_of"])
+            if entry["first"] is None
+            else entry["first"]
+        )
+        rows.append(f"| {mutant.name} | {mutant.breaks} | {entry['rule'] or ''} | {seeds} | {first} |")
+    return rows
 
 
 def main() -> None:

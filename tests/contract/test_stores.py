@@ -338,6 +338,8 @@ def test_dead_owners_are_recognised() -> None:
     assert is_dead(_changed(me, boot="another"), now), "the machine was restarted"
     assert not is_dead(_changed(me, host="elsewhere", pid=_gone()), now), "not on this host: the lease decides"
     assert is_dead(_changed(me, host="elsewhere"), now - LEASE - 1)
+    # A container has another name after the machine was restarted, and its lease was counted by a clock that starts anew.
+    assert is_dead(_changed(me, host="elsewhere", boot="another"), now + 1e6)
 
 
 def test_a_zombie_is_dead() -> None:

@@ -170,14 +170,16 @@ def sound(record: Record) -> Found:
         yield "wrong", f"it is listed as {record.state}, and its events end in {state}"
 
 
-def ended(record: Record) -> Found:
+def ended(record: Record, *, also: Sequence[str] = ()) -> Found:
+    """`also`: types of events that may come after the end."""
     ends = [event for event in record.events if event.is_terminal]
     if len(ends) > 1:
         yield "wrong", f"it ended {len(ends)} times: {', '.join(f'{e.seq} {e.state}' for e in ends)}"
     if not ends and record.waiting_for != "approval":
         yield "wrong", f"it was left behind, {record.state}"
     if ends:
-        after = [event.type for event in record.events if event.seq > ends[0].seq and event.type not in _AFTER_THE_END]
+        late = (*_AFTER_THE_END, *also)
+        after = [event.type for event in record.events if event.seq > ends[0].seq and event.type not in late]
         if after:
             yield "wrong", f"after its end came {after}"
 

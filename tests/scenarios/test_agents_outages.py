@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import apsw
 import pytest
 from tests.cutting_proxy import cutting_proxy
 from tests.kit.waiting import eventually
@@ -381,3 +383,82 @@ async def test_a_full_disk_fails_no_call_that_an_agent_waits_for(
         await eventually(lambda: turn.done() or probes > 6)
         is_full = False
         assert (await turn).text == ("read read paid" if by_agent else "read paid")
+
+
+async def test_a_turn_waits_for_a_full_disk_that_refuses_a_document(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No event of the turn was refused, and reads are answered: only the error says that the disk is full."""
+    is_full, refused, opened = False, 0, clicket.compose.open_store
+
+    def filling(given: Any) -> Any:
+        store: Any = opened(given)
+
+        def refusing(write: Any) -> Any:
+            async def written(*args: Any) -> Any:
+                nonlocal refused
+                if is_full:
+                    refused += 1
+                    raise StoreUnavailable("the disk is full", lasting=True)
+                return await write(*args)
+
+            return written
+
+        store.put_document, store.put_documents = refusing(store.put_document), refusing(store.put_documents)
+        return store
+
+    monkeypatch.setattr(clicket.compose, "open_store", filling)
+    for place in ("clicket.agents.outages._FIRST", "clicket.spend.book._RETRY_FIRST"):
+        monkeypatch.setattr(place, 0.001)
+    async with make([], sqlite, budgets=[BUDGET]) as rt:
+        agent = ReActAgent(rt, Says(lambda request: "done"))
+        is_full = True
+        turn = asyncio.create_task(agent.run("go", thread="t"))
+        await eventually(lambda: turn.done() or refused > 8)
+        is_full = False
+        assert (await turn).text == "done"
+
+
+async def test_a_turn_that_was_taken_over_in_an_outage_asks_no_model(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease ends while the store does not answer, so another process may own the turn, and have asked the model."""
+    is_down, probes, opened = False, 0, clicket.compose.open_store
+
+    def hanging(given: Any) -> Any:
+        store: Any = opened(given)
+
+        def failing(work: Any) -> Any:
+            async def operation(*args: Any) -> Any:
+                nonlocal probes
+                probes += is_down and args[0] == "outage"
+                if is_down:
+                    raise StoreUnavailable("store: no answer within 2 s.")
+                return await work(*args)
+
+            return operation
+
+        for name in ("document", "put_document", "put_documents"):
+            setattr(store, name, failing(getattr(store, name)))
+        return store
+
+    asked = 0
+
+    def answer(request: ChatRequest) -> str:
+        nonlocal asked
+        asked += 1
+        return "done"
+
+    monkeypatch.setattr(clicket.compose, "open_store", hanging)
+    monkeypatch.setattr("clicket.agents.outages._FIRST", 0.001)
+    async with make([], sqlite, budgets=[BUDGET], lease=0.6) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        is_down = True
+        turn = asyncio.create_task(agent.run("go", thread="t"))
+        await eventually(lambda: turn.done() or probes > 2)
+        with contextlib.closing(apsw.Connection(str(rt.store.path))) as other:
+            other.set_busy_timeout(5_000)
+            other.execute("UPDATE calls SET fence = fence + 1, owner = 999")
+        is_down = False
+        assert (await turn).text == "done"  # by the next owner, which is this process again
+        assert asked == 1

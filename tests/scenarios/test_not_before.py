@@ -157,6 +157,35 @@ async def test_a_runtime_without_the_tool_lets_it_run_elsewhere(tmp_path: Path) 
             assert (await (await rt.handle(handle.id)).result()).output == 6
 
 
+async def test_a_call_that_was_let_run_does_not_wait_again_where_the_date_is_behind(tmp_path: Path) -> None:
+    """The process that lets it run removes its document, so nothing would let it run a second time."""
+    url = sqlite_url(tmp_path)
+    async with make([note], url, engine="workers") as rt:
+        handle = await rt.submit("note", {"n": 8}, not_before=time.time() + 3600)
+        await eventually(lambda: put_away(rt, handle.id))
+    clock = StepClock(time.time() + 7200)
+    ahead = make([], url)
+    ahead._clock = clock
+    async with ahead:
+        while not await due(ahead, handle.id):
+            await clock.run(1.0)
+            await asyncio.sleep(0)
+    async with make([note], url) as rt:
+        await eventually(lambda: went_on(rt, handle.id))
+        record = await rt.get(handle.id)
+        assert record.output == 8
+        assert [event.data["text"] for event in record.events if event.type == "note"] == [
+            "It waits until its time.",
+            "It is due.",
+        ]
+
+
+async def went_on(rt: Runtime, id: str) -> bool:
+    """Has a call that was due ended, or does it wait again?"""
+    record = await rt.get(id)
+    return record.state.is_terminal or record.waiting_for == "time"
+
+
 async def due(rt: Runtime, id: str) -> bool:
     return (await rt.get(id)).waiting_for is None
 

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from tests.crash.judge import Ack
-from tests.simulation.scene import TOOLS
+from tests.simulation.servers import SERVED
 
 from clicket.engine.stored_calls import Closed
 from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound, StoreUnavailable, UsageError
@@ -23,12 +23,15 @@ _UNANSWERED = (StoreUnavailable, NotFound, Conflict, Closed, AgentBusy)
 EDITED = 0.023
 """What a person writes in place of the arguments."""
 CALLERS = ("", "", "ann", "bob")
+SERVED_CALLERS = ("ann", "", "bob", "ann")
+"""Where members serve HTTP."""
 
 
 class Clients:
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._world, self._scene = cluster, cluster.world, cluster.scene
+        self._cluster, self._world, self.scene = cluster, cluster.world, cluster.scene
         self.given: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {}
+        self.made_at: dict[str, float] = {}
 
     def do(self, member: Member, work: Coroutine[Any, Any, None], name: str) -> None:
         """Something that a program does in a process. It ends with its process."""
@@ -53,11 +56,14 @@ class Clients:
     def make_call(self, number: int) -> None:
         """A program makes a call, perhaps twice, and perhaps cancels it."""
         chance, id = self._world.chance, f"c{number}"
-        self.given[id] = self._request(number)
+        self.given[id], self.made_at[id] = self._request(number), self._world.now
         for _ in range(2 if chance.random() < 0.15 else 1):
-            if (member := self._cluster.up()) is not None:
+            if self._over_http(id):
+                self._world.tell("client", f"calls {id} over HTTP: {self.given[id]}")
+                self._cluster.http.do(self._cluster.http.call(id, self.caller_of(id)), id)
+            elif (member := self._cluster.up()) is not None:
                 self._world.tell(member.node, f"a client calls {id}: {self.given[id]}")
-                self.do(member, self._call(member, id, waits=chance.random() < 0.6), id)
+                self.do(member, self.call(member, id, waits=chance.random() < 0.6), id)
         if chance.random() < 0.25:
             self._world.loop.call_later(chance.expovariate(1), self._cancel, id)
         if chance.random() < 0.2:
@@ -66,11 +72,22 @@ class Clients:
     def _request(self, number: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
         chance = self._world.chance
         waits = (0, 0, 0.01, 0.1, 0.5, 1.4, 5.0)
-        name = chance.choice(TOOLS).name
+        name = chance.choice(self._cluster.tools).name
+        if self._cluster.features.favourite and chance.random() < 0.5:
+            name = self._cluster.favourite
         if name == "deadly" and (self._cluster.is_quiet or chance.random() < 0.7):
             name = "put"
+        has = self._cluster.features
+        for wanted, often in (
+            ("approved", has.grants),
+            ("asking", has.questions),
+            ("with_key", has.credentials),
+            ("costly", has.costs),
+        ):
+            if often and chance.random() < 0.4:
+                name = wanted
         given: dict[str, Any] = {"before": chance.choice(waits), "after": chance.choice(waits)}
-        if name in ("pay", "put"):
+        if name in ("pay", "put", "costly"):
             given["fails"] = chance.choice((0, 0, 1, 4))
         if name == "look_up":
             given = {"before": 0.3, "after": 0, "key": chance.randint(0, 1)}
@@ -85,40 +102,47 @@ class Clients:
             options["priority"] = 5
         return name, given, options
 
-    def _runtime(self, member: Member, id: str) -> Any:
+    def caller_of(self, id: str) -> str:
+        callers = SERVED_CALLERS if self._cluster.features.servers else CALLERS
+        return callers[int(id[1:]) % len(callers)] if id[1:].isdigit() else ""
+
+    def _over_http(self, id: str, share: float = 0.6) -> bool:
+        return self._cluster.features.servers and self.caller_of(id) in SERVED and self._world.chance.random() < share
+
+    def runtime_of(self, member: Member, id: str) -> Any:
         assert member.runtime is not None
-        caller = CALLERS[int(id[1:]) % len(CALLERS)] if id[1:].isdigit() else ""
+        caller = self.caller_of(id)
         return member.runtime.acting_for(caller) if caller else member.runtime
 
-    async def _call(self, member: Member, id: str, *, waits: bool) -> None:
+    async def call(self, member: Member, id: str, *, waits: bool) -> None:
         tool, arguments, options = self.given[id]
-        runtime = self._runtime(member, id)
+        runtime = self.runtime_of(member, id)
         if waits:
             self._answered(id, await runtime.call(tool, arguments, id=id, **options))
         else:
             handle = await runtime.submit(tool, arguments, id=id, **options)
-            self._scene.acks.append(Ack(did="submit", id=id))
+            self.scene.acks.append(Ack(did="submit", id=id))
             self._world.tell(member.node, f"{id} is accepted")
-            self._stored(id, "submit")
+            self.stored(id, "submit")
             self._answered(id, await handle.result())
 
     def _answered(self, id: str, result: ToolResult) -> None:
         code = result.error.code if result.error is not None else None
         self._world.tell("client", f"{id} is {result.state} {code or result.output}")
-        self._scene.acks.append(
+        self.scene.acks.append(
             Ack(
                 did="result", id=id, state=result.state.value, code=code, output=result.output, artifact=result.artifact
             )
         )
-        if (found := self._stored(id, "result")) and found.ended_at is None:
+        if (found := self.stored(id, "result")) and found.ended_at is None:
             self._world.wrong(
                 "durable before visible", f"a caller of {id} got {result.state}, and the store has {found.state}"
             )
 
-    def _stored(self, id: str, what: str) -> Any:
+    def stored(self, id: str, what: str) -> Any:
         """The call, which the store must have."""
         found = self._cluster.find(id)
-        if found is None:
+        if found is None and not self._cluster.archive.has(id):
             self._world.wrong(
                 "acknowledged means stored", f"{what} of {id} was answered, and the store does not have it"
             )
@@ -127,43 +151,39 @@ class Clients:
     def _cancel(self, id: str) -> None:
         async def cancel(member: Member) -> None:
             self._world.tell(member.node, f"a client cancels {id}")
-            took = await self._runtime(member, id).cancel(id)
+            took = await self.runtime_of(member, id).cancel(id)
             self._world.tell(member.node, f"the cancel of {id} is answered {took}")
             if took:
-                self._scene.cancelled.setdefault(id, self._world.now)
-            self._scene.acks.append(Ack(did="cancel", id=id, took=took))
+                self.scene.cancelled.setdefault(id, self._world.now)
+            self.scene.acks.append(Ack(did="cancel", id=id, took=took))
 
-        if (member := self._cluster.up()) is not None:
+        self.scene.may_be_cancelled.add(id)
+        if self._over_http(id):
+            self._cluster.http.do(self._cluster.http.cancel(id, self.caller_of(id)), f"cancel {id}")
+        elif (member := self._cluster.up()) is not None:
             self.do(member, cancel(member), f"cancel {id}")
 
     def _watch(self, id: str) -> None:
         async def watch(member: Member) -> None:
-            handle = await self._runtime(member, id).handle(id)
+            handle = await self.runtime_of(member, id).handle(id)
             last = 0
             async for event in handle.events():
                 if event.seq != last + 1:
                     self._world.wrong("events without holes", f"a reader of {id} got event {event.seq} after {last}")
                 last = event.seq
-                self._scene.acks.append(Ack(did="saw", id=id, seq=event.seq, type=event.type, state=event.state.value))
+                self.scene.acks.append(Ack(did="saw", id=id, seq=event.seq, type=event.type, state=event.state.value))
 
-        if (member := self._cluster.up()) is not None:
+        if self._over_http(id):
+            self._cluster.http.do(self._cluster.http.watch(id, self.caller_of(id)), f"watch {id}")
+        elif (member := self._cluster.up()) is not None:
             self.do(member, watch(member), f"watch {id}")
-
-    def make_schedule(self) -> None:
-        async def make(member: Member) -> None:
-            assert member.runtime is not None
-            await member.runtime.schedule(
-                "minutely", "* * * * *", "put", {"before": 0, "after": 0, "fails": 0}, catch_up="all", overlap="allow"
-            )
-            self._scene.scheduled_at = self._world.now
-
-        if (member := self._cluster.up()) is not None:
-            self.do(member, make(member), "schedule")
 
     # People and other systems.
 
     def ask_a_person(self) -> None:
-        if (member := self._cluster.up()) is not None:
+        if self._cluster.features.servers and self._world.chance.random() < 0.5:
+            self._cluster.http.do(self._cluster.http.decide(all_=False), "a person")
+        elif (member := self._cluster.up()) is not None:
             self.do(member, self._decide(member, all_=False), "a person")
             if self._world.chance.random() < 0.3 and (other := self._cluster.up()) is not None:
                 self.do(other, self._decide(other, all_=False), "another person")
@@ -182,11 +202,15 @@ class Clients:
             await asyncio.sleep(0)
             if record.waiting_for == "approval":
                 await self._decide_one(runtime, record)
-            elif record.waiting_for == "external" and (token := self._scene.tokens.get(record.id)) is not None:
+            elif record.waiting_for == "external" and (token := self.scene.tokens.get(record.id)) is not None:
                 output = {"id": record.id, "attempt": 1}
-                if chance.random() < 0.8:
+                if self._cluster.features.servers and chance.random() < 0.5:
+                    self._cluster.http.do(
+                        self._cluster.http.complete(record.id, token, output), f"complete {record.id}"
+                    )
+                elif chance.random() < 0.8:
                     await runtime.complete(token, output)
-                    self._scene.completed[record.id] = output
+                    self.scene.completed[record.id] = output
                 else:
                     await runtime.fail(token, "it did not work")
         if not all_ and chance.random() < 0.3:
@@ -194,18 +218,34 @@ class Clients:
                 await runtime.resolve(record.id, happened=chance.random() < 0.5, by="p0", thread=record.thread)
 
     async def _decide_one(self, runtime: Any, record: Any) -> None:
-        chance, by, thread = self._world.chance, f"p{self._world.chance.randint(1, 1_000_000)}", record.thread
-        dice = chance.random()
-        if (record.approval or {}).get("purpose") == "input":
-            took = await runtime.respond(record.id, {"name": "x"}, by=by, thread=thread)
-        elif dice < 0.6:
-            took = await runtime.approve(record.id, by=by, thread=thread)
-        elif dice < 0.75 and record.tool == "approved":
-            arguments = {"before": EDITED, "after": EDITED}
-            took = await runtime.approve(record.id, by=by, thread=thread, arguments=arguments)
-        elif dice < 0.85 and record.tool == "approved":
-            took = await runtime.respond(record.id, {"id": record.id, "attempt": 0}, by=by, thread=thread)
-        else:
-            took = await runtime.deny(record.id, by=by, thread=thread)
-        self._world.tell("person", f"{by} decides on {record.id}: {took}")
-        self._scene.acks.append(Ack(did="decide", id=record.id, took=took, text=by))
+        by, thread = f"p{self._world.chance.randint(1, 1_000_000)}", record.thread
+        verb, given = self.decision(record.tool, record.id, record.approval or {}, by)
+        asked = record.approval or {}
+        if asked.get("purpose") == "input" or self._world.chance.random() < 0.5:
+            given["seen"] = asked["hash"]
+        took = await getattr(runtime, verb)(record.id, by=by, thread=thread, reason=by, **given)
+        if took and "seen" in given:
+            self.scene.decided[record.id, by] = asked["hash"]
+        self._world.tell("person", f"{by} decides on {record.id}: {verb} {took}")
+        self.scene.acks.append(Ack(did="decide", id=record.id, took=took, text=by))
+
+    def decision(self, tool: str, id: str, approval: dict[str, Any], reason: str) -> tuple[str, dict[str, Any]]:
+        """What a person decides: the name of the method, or of the route, and what is given with it."""
+        dice = self._world.chance.random()
+        if approval.get("purpose") == "input":
+            if dice < 0.2:
+                return "deny", {}
+            name = f"{approval['question']['key']} {reason}"
+            self.scene.answered.setdefault(id, set()).add(name)
+            return "respond", {"output": {"name": name}}
+        if tool == "raise_budget" and dice < 0.1:
+            return "deny", {}
+        if dice < 0.6 or tool == "raise_budget":
+            if tool == "approved" and self._cluster.features.grants and self._world.chance.random() < 0.6:
+                return "approve", {"grant": self._cluster.granters.terms(reason, id)}
+            return "approve", {}
+        if dice < 0.75 and tool == "approved":
+            return "approve", {"arguments": {"before": EDITED, "after": EDITED}}
+        if dice < 0.85 and tool == "approved":
+            return "respond", {"output": {"id": id, "attempt": 0}}
+        return "deny", {}

@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextvars import Context
 from functools import partial
+from typing import Any
 
+from tests.simulation.callers import Holders, with_key
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import Conversations
+from tests.simulation.disk_faults import DiskFaults, log_length
+from tests.simulation.features import Features
+from tests.simulation.http_clients import HttpClients
 from tests.simulation.lanes import SimulatedWorker
 from tests.simulation.loop import Node
+from tests.simulation.money import PRICES, WHOLE, Books, budgets_of, costly
 from tests.simulation.network import Network
-from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace
+from tests.simulation.operators import Operators
+from tests.simulation.people import Granters, asking
+from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace, disk_fails, store_of
 from tests.simulation.receiver import WEBHOOKS, SimulatedSender
+from tests.simulation.retention import RETENTION, Archive, sweep_every
 from tests.simulation.scene import POLICY, TOOLS, Scene
-from tests.simulation.team import Team
+from tests.simulation.schedules import Timetable, lasting
+from tests.simulation.servers import OPTIONS
+from tests.simulation.team import Team, job
 from tests.simulation.world import World
 
 from clicket import Runtime
 from clicket.errors import StoreUnavailable
 from clicket.execution.processes import pool
+from clicket.server import create_app
 from clicket.settings import Settings
 from clicket.webhooks import service
 
 __all__ = ["Cluster"]
 
 LEASE = 3.0
-BUDGETS = ({"scope": "all", "period": "total", "limit_tokens": 1_000_000},)
+SECRET_KEY = "a-key-that-seals-the-credentials-of-a-simulation"
 _STORM = 15.0
 """Seconds in which faults happen."""
+_LONG_REST = 600.0
+"""More of them for calls of a schedule, which run one after another."""
 _REST = 240.0
 """Seconds after the faults in which everything must have ended."""
 
@@ -45,6 +60,8 @@ class Member:
         world.tell(self.node, "starts")
         self.runtime: Runtime | None = None
         self.team: Team | None = None
+        self.app: Any = None
+        """Its HTTP server's ASGI application, if it has one."""
         self._leave: asyncio.Future[None] = world.loop.create_future()
         self.life = world.spawn(self.node, self._live())
         self.clients: list[asyncio.Task[None]] = []
@@ -58,19 +75,23 @@ class Member:
         settings = Settings(
             store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, queue_timeout=20.0, max_concurrency=4,
             open_timeout=30.0,
-            budgets=BUDGETS, webhooks=WEBHOOKS if cluster.has_webhooks else (),
+            secret_key=SECRET_KEY, credential_timeout=15.0, budgets=cluster.budgets, prices=PRICES,
+            webhooks=WEBHOOKS if cluster.has_webhooks else (), retention=RETENTION if cluster.features.sweeps else None,
         )  # fmt: skip
         gives_away = self.place == cluster.gives_away
         runtime = Runtime(
-            TOOLS,
+            [*cluster.tools, *([lasting] if cluster.has_schedule else [])],
             store=cluster.place.open(self.node),
             policy=POLICY,
             engine="workers" if gives_away else None,
             settings=settings,
         )
-        team = Team(runtime) if cluster.has_agents else None
+        team = Team(runtime, cluster.features) if cluster.has_agents else None
+        agents = () if team is None else (team.boss, team.planner)
+        app = create_app(runtime, OPTIONS, mcp=False, agents=agents) if self.place in cluster.serving else None
         try:
-            async with runtime:
+            async with runtime if app is None else app.lifespan():
+                self.app = app
                 self.runtime, self.team = runtime, team
                 cluster.world.tell(self.node, "is open")
                 await self._leave
@@ -87,36 +108,58 @@ class Cluster:
     def __init__(self, world: World, *, members: int, calls: int, keep: Collection[int] | None = None) -> None:
         chance = world.chance
         self.world, self.scene = world, Scene(world)
+        self.features = Features(world.seed)
         faults = chance.random() < 0.8
         bad = faults and chance.random() < 0.7
         self.network = Network(
             world, lost=0.02 * bad, unheard=0.03 * bad, late=0.03 * bad, notices_lost=chance.choice((0.0, 0.1, 1.0))
         )
         self.place: Place
-        if chance.random() < 0.3:
-            self.place = SqlitePlace(chance.choice(("process", "power")))
+        self.disk_faults: DiskFaults | None = None
+        if store_of(chance) == "sqlite":
+            durability = chance.choice(("process", "power"))
+            if faults and disk_fails(chance):
+                self.disk_faults = DiskFaults(self, durability)
+                self.features.sweeps = False  # the archive would have to forget what a power loss takes
+                self.place = self.disk_faults.place
+            else:
+                log_length()
+                self.place = SqlitePlace(durability)
         else:
             self.place = ModelPlace(self.network, notices=chance.random() < 0.7)
         self.gives_away = 0 if members > 1 and chance.random() < 0.3 else -1
+        self.serving = {0, *range(2, members)} if self.features.servers else set[int]()
+        """The places of members that serve HTTP."""
         self.scene.recorded, self.scene.is_on_record = self._recorded, self._is_on_record
         self.members: list[Member] = []
         self._size, self._calls, self._faults = members, calls, faults
         self._keep, self.planned = keep, 0
         """Of what was planned, the numbers that happen; None: all."""
-        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.08
+        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.025
+        self.has_small_budgets = self.has_agents and self.features.budgets
+        self.scene.bills = self.has_small_budgets
+        self.budgets = budgets_of(world.seed) if self.has_small_budgets else (WHOLE,)
+        has = self.features
+        self.tools = [*TOOLS, *([costly] if has.costs else []), *([asking] if has.questions else [])]
+        self.tools += [with_key] if has.credentials else []
+        self.tools += [job] if self.has_agents and has.background else []
+        self.favourite = random.Random(f"favourite of {world.seed}").choice(self.tools).name
         self.is_quiet = not faults
         self.has_webhooks = chance.random() < 0.15
         self.people_away = not self.has_agents and chance.random() < 0.2
         """No person decides, and no other system answers: every wait ends by its limit."""
         self.clients, self.conversations = Clients(self), Conversations(self)
+        self.http, self.granters = HttpClients(self), Granters(self)
+        self.holders, self.timetable = Holders(self), Timetable(self)
+        self.operators, self.archive = Operators(self), Archive(self)
         self.scene.kill = self._kill
         self.faults = Counter[str]()
         self.stored_calls = 0
         self.is_slow = bool(world.loop.slow)
         self.known_tokens = 0
         """Of the ledger, without what is only assumed."""
-        self.books: tuple[int, int, int] | None = None
-        """At rest: tokens of the ledger, of the account, and those that are reserved."""
+        self.books: Books | None = None
+        self.came_to_rest = False
 
     # The story.
 
@@ -124,6 +167,9 @@ class Cluster:
         world, chance = self.world, self.world.chance
         service.HttpSender = SimulatedSender  # type: ignore[misc, assignment]
         pool.Worker = SimulatedWorker  # type: ignore[misc, assignment]
+        sweep_every(5.0 if self.features.sweeps else 300.0)
+        if self.features.sweeps:
+            self._archiving = world.loop.create_task(self.archive.watch())
         self.members = [Member(self, place) for place in range(self._size)]
         plan: list[tuple[float, Callable[[], None]]] = [
             (chance.uniform(0, 10), partial(self.clients.make_call, number)) for number in range(self._calls)
@@ -132,12 +178,25 @@ class Cluster:
             plan += [(chance.uniform(0.5, _STORM), self.clients.ask_a_person) for _ in range(self._calls)]
         if self.has_agents:
             plan += [
-                (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 3)
+                (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 2)
             ]
+        if self.features.credentials:
+            plan += [(chance.uniform(0, _STORM), self.holders.change) for _ in range(4)]
+        if self.features.again:
+            plan += [(chance.uniform(2, _STORM), self.holders.send_again) for _ in range(self._calls // 2)]
+        if self.has_agents and self.features.stops:
+            plan += [(chance.uniform(2, _STORM), self.conversations.stop) for _ in range(2)]
+        if self.features.grants and not self.people_away:
+            plan += [(chance.uniform(2, _STORM), self.granters.revoke) for _ in range(2)]
+        if self.features.operators:
+            plan += [(chance.uniform(0, _STORM), self.operators.look) for _ in range(self._calls)]
+            plan += [(chance.uniform(2, 10), self.operators.steer) for _ in range(3)]
+            plan += [(chance.uniform(0, _STORM), self.operators.report) for _ in range(self._calls)]
         if self.has_schedule:
-            plan.append((chance.uniform(0, 10), self.clients.make_schedule))
+            plan.append((chance.uniform(0, 10), self.timetable.make))
         if self._faults:
             plan += [(chance.uniform(0.2, _STORM), self.fault) for _ in range(chance.randint(1, 6))]
+            plan += self.disk_faults.planned(_STORM) if self.disk_faults is not None else []
         self.planned = len(plan)
         for number, (at, act) in enumerate(sorted(plan, key=lambda each: each[0])):
             if self._keep is None or number in self._keep:
@@ -153,20 +212,24 @@ class Cluster:
         self.world.tell("world", "the faults are over")
         self.network.calm()
         self.scene.is_storm = False
+        if self.disk_faults is not None:
+            self.disk_faults.calm()
         self.world.loop.on_step = lambda: None
         for member in self.members:
             member.node.skew = 0.0
         self.gives_away = -1
-        until = self.world.now + _REST
+        if self.scene.scheduled_at is not None:
+            await self.outage()
+        began = self.world.now
+        until = began + _REST + (_LONG_REST if self.has_schedule else 0.0)
         while self.world.now < until:
-            self.replace_the_dead()
-            if not self.people_away:
-                self.clients.ask_all_people()
-            self.conversations.send_unanswered()
+            self._wind_up(began)
             await asyncio.sleep(1.0)
-            if self.is_at_rest():
+            if self.is_at_rest(began):
+                self.came_to_rest = True
                 await self.read_books()
-                return
+                if self.is_at_rest(began):  # a schedule may have made a call meanwhile
+                    return
         for call in self.place.calls():
             if call.ended_at is None:
                 self.world.wrong(
@@ -183,13 +246,47 @@ class Cluster:
                     self.world.wrong(
                         "every waiter is answered", f"a client of {member.node} waits for ever: {client.get_name()}"
                     )
+        for task in self.http.open:
+            if not task.done():
+                self.world.wrong("every waiter is answered", f"a client waits for ever: {task.get_name()}")
 
-    def is_at_rest(self) -> bool:
+    def _wind_up(self, began: float) -> None:
+        """At rest people decide what is open, and whoever has no answer asks again."""
+        self.replace_the_dead()
+        if not self.people_away:
+            self.clients.ask_all_people()
+            if self.features.credentials:
+                self.holders.put_for_all()
+        self.conversations.send_unanswered()
+        if self.features.operators:
+            self.operators.free_all()
+        if self.features.sweeps and began + 10 < self.world.now < began + 2 * RETENTION:
+            self.holders.send_again()
+        if self.has_schedule and self.world.now > began + 130:
+            self.timetable.show()
+
+    async def outage(self) -> None:
+        """No process is there for a while."""
+        if not self.timetable.outage:
+            return
+        self.world.tell("world", "all processes leave")
+        self.replace_the_dead()
+        for member in self.members:
+            member.leave()
+        await asyncio.wait([member.life for member in self.members if member.node.is_alive], timeout=60.0)
+        await asyncio.sleep(self.timetable.outage)
+
+    def is_at_rest(self, began: float) -> bool:
         waiting = any(not client.done() for member in self.members if member.node.is_alive for client in member.clients)
         up = all(member.is_up for member in self.members)
         answered = all(message.answers for message in self.conversations.messages)
-        scheduled = not self.has_schedule or self.world.now > _STORM + 130
+        # A schedule must not make a call while the runtimes close.
+        scheduled = not self.has_schedule or (self.world.now > began + 131 and self.world.now % 60 < 50)
+        scheduled = scheduled and (not self.features.sweeps or self.world.now > began + 2 * RETENTION + 6)
+        waiting = waiting or any(not task.done() for task in self.http.open)
         if not (up and answered and scheduled) or waiting:
+            return False
+        if self.place.slots():  # those of a process that has just died return when its lease is over
             return False
         return all(call.ended_at is not None and self.was_told(call) for call in self.place.calls())
 
@@ -206,15 +303,21 @@ class Cluster:
             for event in call.events()
         )
 
-    def _recorded(self) -> Iterator[tuple[str, int]]:
+    def _recorded(self) -> Iterator[tuple[str, int, str]]:
         for call in self.place.calls():
-            if call.tool in ("agent:boss", "agent:helper"):
+            if call.tool in ("agent:boss", "agent:helper", "agent:junior"):
                 events = call.events()
                 message = events[0].data["arguments"]["message"]
+                owner = [event.data["host"] for event in events if event.type == "attempt_started"][-1:]
                 for event in events:
                     entry = event.data.get("entry") or {}
                     if entry.get("e") == "reply":
-                        yield message, entry["step"]
+                        yield message, entry["step"], "".join(owner)
+
+    @property
+    def may_forget(self) -> bool:
+        """The newest acknowledged commits may be lost: the power is lost, and nothing waits for the disk."""
+        return self.disk_faults is not None and self.disk_faults.place.durability == "process"
 
     def up(self) -> Member | None:
         members = [member for member in self.members if member.is_up]
@@ -225,25 +328,22 @@ class Cluster:
 
     async def read_books(self) -> None:
         """What is reserved by dead processes is settled by a sweep."""
-        member = self.up()
-        if member is None:
+        if self.books is not None or not (self.has_agents or self.features.costs):
             return
-        runtime = member.runtime
-        assert runtime is not None
+        await asyncio.sleep(3 * LEASE)
+        while self.books is None and self.world.now < _STORM + 2 * _REST:
+            self.replace_the_dead()  # the tool of a last call may have killed its process
+            if (member := self.up()) is not None:
+                await asyncio.wait([self.world.spawn(member.node, self._read_books(member))], timeout=30.0)
+            await asyncio.sleep(1.0)
 
-        async def read() -> None:
-            book = runtime.engine.book
-            await asyncio.sleep(3 * LEASE)
-            await book.sweep(1e9)
-            accounts = [account async for _, account, _ in book.accounts.listed()]
-            used = sum(account.used()[1] for account in accounts)
-            reserved = sum(hold.tokens for account in accounts for hold in account.holds.values())
-            entries = [entry async for page in book.ledger.pages() for entry in page.entries.values()]
-            self.books = sum(entry.all_tokens for entry in entries), used, reserved
-            self.known_tokens = sum(entry.all_tokens for entry in entries if not entry.assumed)
-
-        if self.has_agents:
-            await self.world.spawn(member.node, read())
+    async def _read_books(self, member: Member) -> None:
+        assert member.runtime is not None
+        book = member.runtime.engine.book
+        await book.sweep(1e9)
+        entries = [entry async for page in book.ledger.pages() for entry in page.entries.values()]
+        self.known_tokens = sum(entry.all_tokens for entry in entries if not entry.assumed)
+        self.books = await Books.read(self, member)
 
     async def close(self) -> None:
         for member in self.members:
@@ -262,16 +362,20 @@ class Cluster:
         chance, world = self.world.chance, self.world
         member = chance.choice(self.members)
         kind = chance.choice(("crash", "crash", "crash", "pause", "pause", "leave", "cut", "cut", "skew"))
+        if kind == "skew" and self.features.sweeps:
+            kind = "cut"  # a process whose date is ahead removes what is not old
         self.faults[kind] += 1
         world.tell(member.node, kind)
         if kind == "crash":
             self.crash(member)
         elif kind == "pause":
             member.node.paused_until = world.now + chance.uniform(0.5, 3 * LEASE)
+            member.node.was_away = True
         elif kind == "leave":
             member.leave()
         elif kind == "cut":
             self.network.cut[member.node] = world.now + chance.uniform(0.5, 4 * LEASE)
+            member.node.was_away = True
         else:
             member.node.skew = chance.uniform(-100, 100)
             member.node.skewed = True

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.simulation.servers import SERVED
 from tests.simulation.team import make_script
+
+from clicket.agents import Agent
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster, Member
@@ -13,8 +16,11 @@ __all__ = ["Conversations", "Message"]
 
 
 class Message:
-    def __init__(self, number: int, agent: str, thread: str, text: str) -> None:
-        self.id, self.agent, self.thread, self.text = f"m{number}", agent, thread, text
+    """`caller`: empty for a program in the cluster; else it is sent over HTTP."""
+
+    def __init__(self, number: int, agent: str, thread: str, text: str, caller: str) -> None:
+        self.id, self.agent, self.thread, self.text, self.caller = f"m{number}", agent, thread, text, caller
+        self.is_sent = False
         self.answers: list[tuple[str, str]] = []
         """What its sender got each time: the text, and why the turn ended."""
 
@@ -33,11 +39,42 @@ class Conversations:
             agent = "planner" if chance.random() < 0.25 else "boss"
             text = "Plan it."
             if agent == "boss":
-                self._scene.scripts.append(make_script(self._scene, helps=True))
+                self._scene.scripts.append(make_script(self._scene, self._calls()))
                 text = f"do {len(self._scene.scripts) - 1}"
-            message = Message(number, agent, f"{agent}-{chance.randint(0, 1)}", text)
+            served = self._cluster.features.servers and chance.random() < 0.4
+            thread = f"{agent}-{'http' if served else chance.randint(0, 1)}"
+            message = Message(number, agent, thread, text, SERVED[0] if served else "")
             self.messages.append(message)
         self._send(message)
+
+    def _calls(self) -> list[str]:
+        has = self._cluster.features
+        return ["helper", *(["junior"] if has.deep else []), *(["job"] if has.background else [])]
+
+    def stop(self) -> None:
+        """A person stops the turn of a thread, if one is under way."""
+        open_ = [message for message in self.messages if not message.answers]
+        if not open_:
+            return
+        message = self._world.chance.choice(open_)
+        if message.caller:
+            self._cluster.http.do(self._cluster.http.stop(message), "stop a turn")
+        elif (member := self._cluster.up()) is not None:
+            self._cluster.clients.do(member, self._stop(member, message), "stop a turn")
+
+    async def _stop(self, member: Member, message: Message) -> None:
+        self.stopped(message, took=False)
+        if await self._agent(member, message).stop(message.thread):
+            self.stopped(message, took=True)
+
+    def stopped(self, message: Message, *, took: bool) -> None:
+        if took:
+            self._world.tell("person", f"the turn of {message.thread} is stopped")
+        self._scene.stops.append((self._world.now, message.thread, took))
+
+    def _agent(self, member: Member, message: Message) -> Agent:
+        assert member.team is not None
+        return member.team.planner if message.agent == "planner" else member.team.boss
 
     def send_unanswered(self) -> None:
         for message in self.messages:
@@ -45,15 +82,20 @@ class Conversations:
                 self._send(message)
 
     def _send(self, message: Message) -> None:
-        if (member := self._cluster.up()) is not None:
+        if message.caller:
+            if not message.is_sent:  # one program sends it until it has the answer
+                message.is_sent = True
+                self._cluster.http.do(self._cluster.http.send(message), message.id)
+        elif (member := self._cluster.up()) is not None:
             self._world.tell(
                 member.node, f"message {message.id} to {message.agent} in {message.thread}: {message.text}"
             )
             self._cluster.clients.do(member, self._run(member, message), message.id)
 
     async def _run(self, member: Member, message: Message) -> None:
-        assert member.team is not None
-        agent = member.team.planner if message.agent == "planner" else member.team.boss
-        result = await agent.run(message.text, thread=message.thread, id=message.id)
-        self._world.tell("client", f"message {message.id} is answered: {result.text} ({result.stopped})")
-        message.answers.append((result.text, result.stopped))
+        result = await self._agent(member, message).run(message.text, thread=message.thread, id=message.id)
+        self.answered(message, result.text, result.stopped)
+
+    def answered(self, message: Message, text: str, stopped: str) -> None:
+        self._world.tell("client", f"message {message.id} is answered: {text} ({stopped})")
+        message.answers.append((text, stopped))

@@ -10,10 +10,13 @@ from itertools import pairwise
 from tests.crash.judge import ended, judge, sound
 from tests.simulation.clients import EDITED
 from tests.simulation.cluster import LEASE, Cluster
+from tests.simulation.judging_features import FEATURES
 from tests.simulation.scene import RULES, TIMEOUTS, Body
 from tests.simulation.world import EPOCH
 
+from clicket.kernel import State
 from clicket.model import Record, fold
+from clicket.model.spend import BudgetStatus
 
 __all__ = ["check"]
 
@@ -23,18 +26,24 @@ _SLACK = 1e-6
 def check(cluster: Cluster) -> None:
     """Everything that must hold, also in a seed that did not come to rest."""
     world, scene = cluster.world, cluster.scene
+    if cluster.features.sweeps:
+        cluster.archive.look()
     records = [fold(call.events()) for call in cluster.place.calls()]
+    records += [record for record, _ in cluster.archive.removed()]
     plain = [record for record in records if record.tool in RULES]
     stored = {record.id for record in plain}
-    acknowledged = {ack.id for ack in scene.acks if ack.did != "saw"}
+    others = {record.id for record in records} - stored
+    acknowledged = {ack.id for ack in scene.acks if ack.took or ack.did not in ("saw", "decide", "cancel")}
     acks = [
-        ack for ack in scene.acks if ack.id in stored or ack.id in acknowledged
-    ]  # a reader may see a call that is then refused
+        ack for ack in scene.acks if (ack.id in stored or ack.id in acknowledged) and ack.id not in others
+    ]  # a reader, or a person, may see a call that is then refused
     for finding in judge(plain, scene.effects, acks, RULES, max_claims=3).findings:
         world.wrong(finding.kind, f"call {finding.id}: {finding.text}")
     for record in records:
         if record.tool not in RULES:
-            for kind, text in (*sound(record), *ended(record)):
+            # A turn that was stopped, and took longer than the grace, records its end after that of its call.
+            stopped = record.tool.startswith("agent:") and record.state is State.CANCELLED
+            for kind, text in (*sound(record), *ended(record, also=("note",) if stopped else ())):
                 world.wrong(kind, f"call {record.id} of {record.tool}: {text}")
     for predicate in PREDICATES:
         for text in predicate(cluster, records):
@@ -90,6 +99,8 @@ def a_denied_call_does_not_run(cluster: Cluster, records: list[Record]) -> Wrong
                 denied = True
             elif event.type == "approval_requested":
                 denied = False
+                if event.data.get("purpose") == "input":  # a question may be declined
+                    break
             elif event.type == "attempt_started" and denied:
                 yield f"{record.id} ran after it was denied"
 
@@ -170,6 +181,7 @@ def a_cancel_stops_work(cluster: Cluster, records: list[Record]) -> Wrong:
 
 def questions_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
     """A wait for a person ends by its timeout, also if processes die: at most a lease later."""
+    slack = 3 * LEASE + 5 + (cluster.timetable.outage if cluster.scene.scheduled_at is not None else 0.0)
     for record in records:
         asked = next((event for event in record.events if event.type == "approval_requested"), None)
         if asked is None or not isinstance(timeout := asked.data.get("timeout"), int | float):
@@ -177,7 +189,7 @@ def questions_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
         after = next((event.at for event in record.events if event.seq > asked.seq), None)
         if (
             after is not None
-            and after - asked.at > timeout + 3 * LEASE + 5
+            and after - asked.at > timeout + slack
             and not any(node.skewed for node in cluster.world.nodes)
         ):
             yield f"{record.id} waited {after - asked.at:.1f} s for a person, and its limit is {timeout} s"
@@ -241,11 +253,6 @@ def a_due_time_is_one_call(cluster: Cluster, records: list[Record]) -> Wrong:
     for due, count in dues.items():
         if count > 1:
             yield f"{due} has {count} calls"
-    first = (int(EPOCH + cluster.scene.scheduled_at) // 60 + 1) * 60
-    last = EPOCH + cluster.world.now - 70
-    for due in range(first + 60, int(last), 60):
-        if due not in dues:
-            yield f"{due} was due, and has no call"
 
 
 def a_webhook_has_one_id(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -275,7 +282,9 @@ def messages_are_answered(cluster: Cluster, records: list[Record]) -> Wrong:
             yield f"message {message.id} has {count} turns"
         if len(set(message.answers)) > 1:
             yield f"message {message.id} was answered {sorted(set(message.answers))}"
-        if message.answers and message.answers[0][1] != "finished":
+        stopped = any(thread == message.thread for _, thread, _ in cluster.scene.stops)
+        ends = {"finished", *(["budget"] if cluster.has_small_budgets else []), *(["cancelled"] if stopped else [])}
+        if message.answers and message.answers[0][1] not in ends:
             yield f"message {message.id} ended as {message.answers[0]}"
 
 
@@ -306,13 +315,23 @@ def a_recorded_reply_is_not_asked_for_again(cluster: Cluster, records: list[Reco
 
 
 def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wrong:
-    if cluster.books is None:
+    """At rest, and nothing stays reserved."""
+    books = cluster.books
+    if books is None:
         return
-    ledger, used, reserved = cluster.books
-    if used != ledger:
-        yield f"the ledger has {ledger} tokens, the account {used}"
-    if reserved:
-        yield f"{reserved} tokens are reserved for ever"
+    accounts: defaultdict[tuple[str, str], list[BudgetStatus]] = defaultdict(list)
+    for status in books.budgets:
+        if status.reserved_tokens or status.reserved_usd:
+            yield f"{status.reserved_tokens} tokens and {status.reserved_usd} USD of {status.name} are reserved for ever"
+        if status.period != "run":
+            accounts[status.name, status.scope].append(status)  # threads of several callers may have one name
+    for (budget, scope), found in accounts.items():
+        kind, _, name = scope.partition(":")
+        counted = [books.total] if kind == "all" else [row for row in books.rows.get(kind, ()) if row.key == name]
+        ledger = sum(row.tokens for row in counted), round(sum(row.usd for row in counted), 9)
+        account = sum(each.spent_tokens for each in found), round(sum(each.spent_usd for each in found), 9)
+        if account != ledger:
+            yield f"the account {scope} of {budget} has {account} tokens and USD, the ledger {ledger}"
     if cluster.known_tokens > cluster.scene.tokens_asked:
         yield f"the ledger has {cluster.known_tokens} tokens, and models were asked for {cluster.scene.tokens_asked}"
 
@@ -326,4 +345,5 @@ PREDICATES = (
     a_cancel_stops_work,
     equal_calls_run_once, bodies_are_stopped_in_time, questions_end_in_time,
     a_recorded_reply_is_not_asked_for_again, the_accounts_are_the_ledger,
+    *FEATURES,
 )  # fmt: skip

@@ -38,6 +38,8 @@ class Node:
         self.skew = 0.0
         """Seconds by which its date is ahead."""
         self.skewed = False
+        self.was_away = False
+        """It was paused, or cut off: it may act for a moment as if it still owned what another one has taken over."""
         self.held: list[asyncio.Handle] = []
         """What became ready while it was paused."""
 
@@ -66,6 +68,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         return self._at
+
+    def pass_time(self, seconds: float) -> None:
+        """A callback takes so long."""
+        self._at += seconds
 
     # What asyncio asks of a loop.
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 __all__ = ["AREAS", "MUTANTS", "Change", "Mutant"]
 
 AREAS = (
-    "calls", "leases", "people", "external", "cache", "slots", "schedules", "spend", "agents", "webhooks", "store",
+    "calls", "leases", "people", "external", "cache", "slots", "schedules", "spend", "agents", "webhooks", "store", "server", "credentials",
+    "retention",
 )  # fmt: skip
 
 
@@ -563,6 +564,53 @@ _PEOPLE = (
         ),
         "A question gets one answer, and the call goes on once.",
     ),
+    Mutant(
+        "a grant that was revoked lets calls run",
+        "people",
+        (
+            Change(
+                "model/grant.py",
+                '        if self.revoked_at is not None:\n            return "revoked"\n        if self.uses',
+                "        if self.uses",
+            ),
+        ),
+        "From the moment at which its revoke is acknowledged a grant lets no call run, in any process.",
+    ),
+    Mutant(
+        "a grant counts whose approval was never written",
+        "people",
+        (
+            Change(
+                "engine/grants.py", "        if stored.confirmed:\n            return True\n", "        return True\n"
+            ),
+        ),
+        "A grant counts once the approval that it is given with is on record.",
+    ),
+    Mutant(
+        "a grant for some arguments lets calls with others run",
+        "people",
+        (
+            Change(
+                "engine/grants.py",
+                "            if requesters & set(stored.identities) or not fit_schema(\n"
+                "                stored.grant.arguments, arguments, tool.input_schema\n            ):\n",
+                "            if requesters & set(stored.identities):\n",
+            ),
+        ),
+        "A grant lets those calls run that it names.",
+    ),
+    Mutant(
+        "the answer to a first question answers the second one, too",
+        "people",
+        (
+            Change(
+                "execution/inputs.py",
+                "            asked = question is not None and question.key == key\n",
+                "            asked = question is not None\n",
+            ),
+        ),
+        "A tool that asks two questions gets the answer to each.",
+    ),
 )
 
 _EXTERNAL = (
@@ -855,6 +903,36 @@ _SCHEDULES = (
         ),
         "A process that dies between two commits of a firing leaves a document from which any other continues at once.",
     ),
+    Mutant(
+        "a due time runs beside the call before it, whatever overlap says",
+        "schedules",
+        (
+            Change(
+                "schedules/decision.py",
+                "        occupied = busy or firing or waiting\n",
+                "        occupied = firing or waiting\n",
+            ),
+        ),
+        "With overlap skip or queue a due time does not run while the call of an earlier one has not ended.",
+    ),
+    Mutant(
+        "missed times run although catch_up says none",
+        "schedules",
+        (Change("schedules/decision.py", "    return on_time, missed\n", "    return times, []\n"),),
+        "With catch_up none no missed time runs, with last only the last one.",
+    ),
+    Mutant(
+        "times that were missed are not on record",
+        "schedules",
+        (
+            Change(
+                "schedules/decision.py",
+                '        log.append(Firing(due=missed[0], until=missed[-1], outcome="missed", at=now, count=len(missed), reason=reason))\n',
+                "",
+            ),
+        ),
+        "No silent skip: a due time has a call, or is on record as skipped or missed.",
+    ),
 )
 
 _SPEND = (
@@ -941,6 +1019,55 @@ _SPEND = (
             ),
         ),
         "A cost that is an event of its call reaches the ledger before the call completes.",
+    ),
+    Mutant(
+        "a reservation does not look at what others have reserved",
+        "spend",
+        (
+            Change(
+                "spend/reserving.py",
+                "        if not fits(books.accounts[account], budget, nano, hold.tokens)\n",
+                "        if not fits(books.accounts[account], budget, nano, hold.tokens, reserved=False)\n",
+            ),
+        ),
+        "What is spent and reserved never passes the limit of a budget that stops, however many runs reserve at once.",
+    ),
+    Mutant(
+        "a raise of a budget that runs again is added again",
+        "spend",
+        (
+            Change(
+                "spend/book.py",
+                "            found.raises.setdefault(call_id, Raise(title, nano, tokens))\n",
+                '            found.raises[f"{call_id} {len(found.raises)}"] = Raise(title, nano, tokens)\n',
+            ),
+        ),
+        "An approved raise is added to its budget once, also if its call runs again after a crash.",
+    ),
+    Mutant(
+        "the cost of a second attempt is added to that of the first",
+        "spend",
+        (
+            Change(
+                "tools/context.py",
+                'cost_note(usd, tokens, f"#{self._costs}" if key is None else key)',
+                'cost_note(usd, tokens, f"#{self.attempt}.{self._costs}" if key is None else key)',
+            ),
+        ),
+        "A call that is tried again is counted once: what an attempt reports replaces what the one before it did.",
+    ),
+    Mutant(
+        "a call completes before the ledger has its cost",
+        "spend",
+        (
+            Change(
+                "engine/tool_costs.py",
+                "            self.writing[call] = asyncio.get_running_loop().create_future()\n",
+                "            self.writing[call] = asyncio.get_running_loop().create_future()\n"
+                "            self.writing[call].set_result(None)\n",
+            ),
+        ),
+        "The ledger has what a call has cost before the call completes, also if its process dies just then.",
     ),
 )
 
@@ -1101,6 +1228,42 @@ _AGENTS = (
         ),
         "A store that does not answer for a while ends no turn and fails no step.",
     ),
+    Mutant(
+        "a background call that failed is never read",
+        "agents",
+        (
+            Change(
+                "agents/tool_step.py",
+                "            elif record.state.is_terminal:\n                result, most = result_of(record)",
+                "            elif record.state is _COMPLETED:\n                result, most = result_of(record)",
+            ),
+        ),
+        "Each background call's result enters the conversation once, also that of one that failed.",
+    ),
+    Mutant(
+        "a message over HTTP that is sent again begins another turn",
+        "agents",
+        (
+            Change(
+                "server/agents.py",
+                "turn = await agent.begin(message.message, thread=thread, turn=number, id=message.id)",
+                "turn = await agent.begin(message.message, thread=thread, turn=number)",
+            ),
+        ),
+        "A thread has one turn for one id, wherever the message is sent again.",
+    ),
+    Mutant(
+        "the stop of a turn leaves its tool calls running",
+        "agents",
+        (
+            Change(
+                "agents/tool_step.py",
+                "            if self.wanted and turn.must_stop:\n                await self._cancel_open()\n",
+                "            if self.wanted and turn.must_stop:\n",
+            ),
+        ),
+        "A turn that was stopped leaves no call of it behind that runs or waits for a person.",
+    ),
 )
 
 _WEBHOOKS = (
@@ -1201,8 +1364,268 @@ _STORE = (
         ),
         "One refused append, such as that of a former owner, does not keep the others from being written.",
     ),
+    Mutant(
+        "a write that the disk failed counts as written in SQLite",
+        "store",
+        (
+            Change(
+                "stores/sqlite/writer.py",
+                "        failure = unavailable(self.path, error)\n        if isinstance(error, apsw.IOError",
+                "        if isinstance(error, apsw.IOError):\n            return None  # type: ignore[return-value]\n"
+                "        failure = unavailable(self.path, error)\n        if isinstance(error, apsw.IOError",
+            ),
+        ),
+        "Durable before visible: what the disk refused is not acknowledged.",
+    ),
+    Mutant(
+        "a write that a full disk refused counts as written in SQLite",
+        "store",
+        (
+            Change(
+                "stores/sqlite/writer.py",
+                "        failure = unavailable(self.path, error)\n        if isinstance(error, apsw.IOError",
+                "        if isinstance(error, apsw.FullError):\n            return None  # type: ignore[return-value]\n"
+                "        failure = unavailable(self.path, error)\n        if isinstance(error, apsw.IOError",
+            ),
+        ),
+        "Durable before visible: what a full disk refused is not acknowledged.",
+    ),
+    Mutant(
+        "a write on the loop that finds the SQLite file locked is dropped",
+        "store",
+        (
+            Change(
+                "stores/sqlite/writer.py",
+                "        except apsw.BusyError:\n            return _LOCKED\n",
+                "        except apsw.BusyError:\n            return None\n",
+            ),
+        ),
+        "Durable before visible: a write that another process's lock kept out is made later, in the thread.",
+    ),
+    Mutant(
+        "a group that waited in vain for the lock of the SQLite file counts as written",
+        "store",
+        (
+            Change(
+                "stores/sqlite/writer.py",
+                "            return [failure] * len(group)\n        return outcomes\n",
+                "            return [None] * len(group)\n        return outcomes\n",
+            ),
+        ),
+        "Durable before visible: what could not be written for a lock is not acknowledged.",
+    ),
+    Mutant(
+        "a write-ahead log whose copy the disk failed to sync is started anew",
+        "store",
+        (
+            Change(
+                "stores/sqlite/checkpoint.py",
+                "                self._keep_log()\n            raise\n",
+                "                pass\n            raise\n",
+            ),
+        ),
+        "What is acknowledged survives power loss: the log is kept until its copy is on the disk.",
+    ),
+    Mutant(
+        "with durability power the log of an earlier process is written on",
+        "store",
+        (
+            Change(
+                "stores/sqlite/store.py",
+                "                if power:\n                    end_old_log(connection)\n",
+                "",
+            ),
+        ),
+        "What is acknowledged survives power loss: nothing is written behind a gap in the log.",
+    ),
+    Mutant(
+        "an event that a full disk refused is given up",
+        "store",
+        (
+            Change(
+                "journal/journal.py",
+                "            delay = min(delay * 2, _RETRY_MOST)\n            failure = await self.append(change)\n",
+                "            delay = min(delay * 2, _RETRY_MOST)\n            failure = await self.append(change)\n"
+                '            if failure is not None and getattr(failure, "lasting", False):\n                break\n',
+            ),
+        ),
+        "Everything ends: the outcome of a call is written again and again until the store takes it.",
+    ),
+    Mutant(
+        "an owner of an earlier boot counts as alive while its lease of then lasts",
+        "store",
+        (
+            Change(
+                "stores/liveness.py",
+                "process_gone(owner) or of_another_boot or system.uptime()",
+                "process_gone(owner) or system.uptime()",
+            ),
+        ),
+        "Everything ends: after a restart of the machine its calls are taken over.",
+    ),
+    Mutant(
+        "an agent's turn tries a full disk five times",
+        "agents",
+        (
+            Change(
+                "agents/outages.py",
+                "        if error.lasting:\n",
+                "        if error.lasting and log.entry.seq < 0:\n",
+            ),
+        ),
+        "A store that is out of order for a while does not end a turn.",
+    ),
+)
+
+_SERVER = (
+    Mutant(
+        "a reader over HTTP that comes back misses an event",
+        "server",
+        (Change("server/events.py", "    return int(text)\n", "    return int(text) + 1\n"),),
+        "Gap-free events: a stream that broke goes on after the last event that its reader has.",
+    ),
+    Mutant(
+        "a call is cancelled when its HTTP client leaves, whatever the client said",
+        "server",
+        (
+            Change(
+                "server/calls.py",
+                "leaving = asyncio.ensure_future(_disconnected(request)) if cancel else None",
+                "leaving = asyncio.ensure_future(_disconnected(request))",
+            ),
+        ),
+        "A call outlives the connection over which it was made, unless cancel_on_disconnect says otherwise.",
+    ),
+    Mutant(
+        "a cancel over HTTP is always answered as if it took",
+        "server",
+        (
+            Change(
+                "server/calls.py",
+                "Cancelled(id=id, thread=handle.thread, cancelled=done, state=state)",
+                "Cancelled(id=id, thread=handle.thread, cancelled=True, state=state)",
+            ),
+        ),
+        "A cancel that was acknowledged is on record.",
+    ),
+    Mutant(
+        "a decision over HTTP counts for another question than the one that was seen",
+        "server",
+        (
+            Change(
+                "server/approvals.py",
+                "            thread=record.thread, reason=decision.reason, seen=decision.seen, **given,\n",
+                "            thread=record.thread, reason=decision.reason, **given,\n",
+            ),
+            Change("server/call_lookup.py", "if seen and asked and not seen_ones:", "if seen and not asked:"),
+        ),
+        "A decision answers the question that the person saw, and no other.",
+    ),
+    Mutant(
+        "an event that comes while readers of a stream are woken wakes none of them",
+        "server",
+        (
+            Change(
+                "server/event_stream.py",
+                "        elif self._spent < _SHORT:\n            self._begin()\n",
+                "        elif self._spent < _SHORT:\n            self._next, self._notified = None, False\n",
+            ),
+        ),
+        "A reader of a stream gets each event, and the end, without waiting for another one.",
+    ),
+)
+
+_CREDENTIALS = (
+    Mutant(
+        "a credential that was revoked is still used",
+        "credentials",
+        (
+            Change(
+                "credentials/book.py",
+                'kept, status="revoked", sealed="", claim=None, reason="it was revoked", updated_at',
+                'kept, claim=None, reason="it was revoked", updated_at',
+            ),
+        ),
+        "A credential that was revoked is used by no later call.",
+    ),
+    Mutant(
+        "a credential that another process put is not noticed",
+        "credentials",
+        (
+            Change(
+                "engine/credential_waits.py",
+                "        if changes != self._seen or now - self._looked_at >= _LOOK_AT_ALL:\n",
+                "        if now - self._looked_at >= _LOOK_AT_ALL:\n",
+            ),
+        ),
+        "A call that waits for a credential goes on when it is there, whichever process put it.",
+    ),
+    Mutant(
+        "the credential of a call that waited is not masked",
+        "credentials",
+        (
+            Change(
+                "engine/credential_waits.py",
+                "        call.credentials = found\n        if entry.state",
+                "        if entry.waiting_for is None:\n            call.credentials = found\n        if entry.state",
+            ),
+        ),
+        "A credential is masked in everything that its call shows.",
+    ),
+)
+
+_RETENTION = (
+    Mutant(
+        "retention removes calls of a turn whose thread is kept",
+        "retention",
+        (
+            Change(
+                "engine/chores.py",
+                "        kept = () if self.keeps is None else await self.keeps(calls)\n",
+                "        kept = ()\n",
+            ),
+        ),
+        "Calls of an agent's turns live as long as their thread.",
+    ),
+    Mutant(
+        "the outcome of a call that retention removed is not kept",
+        "retention",
+        (
+            Change(
+                "engine/chores.py",
+                "        for callback in self.before_removal:\n            await callback(going)\n",
+                "        for callback in self.before_removal[1:]:\n            await callback(going)\n",
+            ),
+        ),
+        "A call that is repeated under its id does not run again, long after its events are gone.",
+    ),
+    Mutant(
+        "retention removes calls after a quarter of their time",
+        "retention",
+        (
+            Change(
+                "engine/chores.py",
+                "            since=now - limits.retention if since is None else since,\n",
+                "            since=now - limits.retention / 4 if since is None else since,\n",
+            ),
+        ),
+        "A call that has ended is kept for its time.",
+    ),
+    Mutant(
+        "a worker that drains hands back only what waits at first",
+        "leases",
+        (
+            Change(
+                "engine/draining.py",
+                "            if len(waiting) == len(ready):\n                return\n",
+                "            return\n",
+            ),
+        ),
+        "What waits at a worker that drains goes to other workers.",
+    ),
 )
 
 MUTANTS: tuple[Mutant, ...] = (
-    *_CALLS, *_LEASES, *_PEOPLE, *_EXTERNAL, *_CACHE, *_SLOTS, *_SCHEDULES, *_SPEND, *_AGENTS, *_WEBHOOKS, *_STORE,
+    *_CALLS, *_LEASES, *_PEOPLE, *_EXTERNAL, *_CACHE, *_SLOTS, *_SCHEDULES, *_SPEND, *_AGENTS, *_WEBHOOKS, *_STORE, *_SERVER, *_CREDENTIALS,
+    *_RETENTION,
 )  # fmt: skip

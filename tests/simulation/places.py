@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
+import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import apsw
+from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loop import Node
 from tests.simulation.network import Network, NetworkSession
 from tests.simulation.store_model import StoreModel
@@ -21,7 +25,19 @@ from clicket.stores.liveness import this_process
 from clicket.stores.sqlite import SqliteStore
 from clicket.stores.sqlite.rows import select
 
-__all__ = ["ModelPlace", "Place", "Seen", "SqlitePlace", "template"]
+__all__ = ["ModelPlace", "Place", "Seen", "SqlitePlace", "disk_fails", "only", "store_of", "template"]
+
+only: list[str] = []
+"""The store of every seed, if it is not left to the seed: "model"; "sqlite"; "disk", which is SQLite whose disk fails."""
+
+
+def store_of(chance: random.Random) -> str:
+    drawn = "sqlite" if chance.random() < 0.3 else "model"
+    return only[0].replace("disk", "sqlite") if only else drawn
+
+
+def disk_fails(chance: random.Random) -> bool:
+    return chance.random() < 0.4 or only == ["disk"]
 
 
 class Seen(NamedTuple):
@@ -82,32 +98,59 @@ _SEEN = "SELECT key, id, thread, tool, state, waiting_for, ended_at FROM calls W
 
 
 class SqlitePlace:
-    """A file in memory. The bytes are real, and so is SQLite; the writer's thread is a callback."""
+    """A file in memory. The bytes are real, and so is SQLite; the writer's thread is a callback. With a disk it can fail."""
 
-    def __init__(self, durability: str) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="clicket-", dir="/dev/shm"))
-        self._durability = durability
-        self._path = self._folder / "calls.db"
-        shutil.copy(template(), self._path)
-        self._reader = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)
+    def __init__(self, durability: str, disk: Callable[[Path], SimulatedDisk] | None = None) -> None:
+        self._root = Path(tempfile.mkdtemp(prefix="clicket-", dir="/dev/shm"))
+        self.folder = self._root / "disk"
+        self.folder.mkdir()
+        self.durability = durability
+        self.path = self.folder / "calls.db"
+        shutil.copy(template(), self.path)
+        self.disk = None if disk is None else disk(self.folder)
+        self._reader: apsw.Connection | None = None
 
     def open(self, node: Node) -> Store:
-        return SqliteStore(str(self._path), durability=self._durability)
+        return SqliteStore(str(self.path), durability=self.durability)
+
+    @contextlib.contextmanager
+    def _read(self) -> Iterator[apsw.Connection]:
+        """With a disk the observer leaves no open file behind: a process that closes, or opens, may be the only one that has it open."""
+        if self._reader is None:
+            self._reader = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY, vfs="unix")
+        try:
+            yield self._reader
+        finally:
+            if self.disk is not None:
+                self._reader.close()
+                self._reader = None
 
     def calls(self, id: str | None = None) -> Iterator[Seen]:
         sql, values = (_SEEN, ()) if id is None else (f"{_SEEN} AND id = ?", (id,))
-        for key, *row in list(self._reader.execute(sql, values)):
-            yield Seen(*row, events=lambda key=key: select(self._reader, "WHERE key = ?", (key,))[0].events)  # type: ignore[misc]
+        with self._read() as reader:
+            rows = list(reader.execute(sql, values))
+        for key, *row in rows:
+            yield Seen(*row, events=partial(self._events, key))  # type: ignore[misc]
+
+    def _events(self, key: int) -> list[Event]:
+        with self._read() as reader:
+            return select(reader, "WHERE key = ?", (key,))[0].events
 
     def slots(self) -> dict[str, int]:
-        return dict(self._reader.execute("SELECT name, sum(held) FROM slots WHERE held > 0 GROUP BY name"))
+        with self._read() as reader:
+            return dict(reader.execute("SELECT name, sum(held) FROM slots WHERE held > 0 GROUP BY name"))
 
     def forget(self, node: Node) -> None:
-        """Its connections stay open, idle: a transaction is over within one callback."""
+        """Without a disk its connections stay open, idle: a transaction is over within one callback."""
+        if self.disk is not None:
+            self.disk.forget(node)
 
     def close(self) -> None:
-        self._reader.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._reader is not None:
+            self._reader.close()
+        if self.disk is not None:
+            self.disk.close()
+        shutil.rmtree(self._root, ignore_errors=True)
 
 
 _made: list[Path] = []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.simulation import timeline
+from tests.simulation import knobs, places, timeline
 from tests.simulation.cluster import Cluster
 from tests.simulation.judging import check
 from tests.simulation.places import template
@@ -40,8 +40,9 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 def run_seed(seed: int, *, trace: bool = False, keep: Collection[int] | None = None) -> tuple[World, Cluster]:
     """In this process, which must end without a clean-up (`os._exit`)."""
+    knobs.turn(seed)
     world = World(seed, trace=trace)
-    members = 1 if seed % 4 else 3
+    members = 1 if seed % 4 else 2 + seed // 4 % 4
     cluster = Cluster(world, members=members, calls=8 if members == 1 else 16, keep=keep)
     _graveyard.append((world, cluster))
     try:
@@ -148,7 +149,11 @@ def main() -> None:
     parser.add_argument("--keep", help="of what the seed plans, the numbers that happen: 3,7,8")
     parser.add_argument("--html", type=Path, help="write the timeline of the seed as a page")
     parser.add_argument("--until-bad", action="store_true", help="stop at the first bad seed, and print it as JSON")
+    parser.add_argument(
+        "--store", choices=("model", "sqlite", "disk"), help="of every seed; disk: SQLite on a disk that fails"
+    )
     given = parser.parse_args()
+    places.only[:] = [given.store] if given.store else []
     if given.seed is not None:
         keep = None if given.keep is None else [int(each) for each in given.keep.split(",") if each]
         if given.shrink:

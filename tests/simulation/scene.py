@@ -40,18 +40,36 @@ class Scene:
         self.is_storm = True
         self.cancelled: dict[str, float] = {}
         """When a cancel of a call was acknowledged first."""
+        self.may_be_cancelled: set[str] = set()
+        """Calls that somebody has tried to cancel, acknowledged or not."""
+        self.decided: dict[tuple[str, str], str] = {}
+        """Of decisions that were acknowledged, by call and reason: the hash of the question that the person saw."""
+        self.granted: dict[tuple[str, str], Any] = {}
+        """What people granted, or tried to, by the call and the reason of the approval."""
+        self.revoked: dict[str, float] = {}
+        """When the revocation of a grant was acknowledged first."""
+        self.answered: dict[str, set[str]] = {}
+        """What people answered, or tried to, to the questions of a call."""
         self.is_on_record: Callable[[str, int], bool] = lambda call, attempt: True
         """Does the store have the start of this attempt?"""
-        self.recorded: Callable[[], Iterable[tuple[str, int]]] = tuple
-        """The replies on record: the message of their turn, and their step."""
+        self.recorded: Callable[[], Iterable[tuple[str, int, str]]] = tuple
+        """The replies on record: the message of their turn, their step, and the process that owned the turn last."""
         self.bodies: list[Body] = []
         self.effects: list[Effect] = []
         self.acks: list[Ack] = []
         self.scripts: list[Any] = []
         """What the models answer: a script for each message."""
+        self.tokens_used: list[tuple[str, str, str]] = []
+        """Credentials that bodies got: the call, its caller, the token."""
+        self.requests: list[Any] = []
+        """What models were asked, in order."""
+        self.stops: list[tuple[float, str, bool]] = []
+        """When a person stopped the turn of a thread, or tried to; and whether that was acknowledged."""
         self.asked_again: list[str] = []
         """Steps that a model was asked for although their reply was on record."""
         self.tokens_asked = 0
+        self.bills = False
+        """Do the replies of models have a usage that depends on their requests?"""
         self.completed: dict[str, Any] = {}
         """What other systems completed external calls with, acknowledged."""
         self.scheduled_at: float | None = None
@@ -60,9 +78,11 @@ class Scene:
         _current[:] = [self]
 
     def check_new(self, who: str, step: int) -> None:
-        """A model is asked for a reply: it must not be on record."""
-        for text, number in self.recorded():
-            if (text, number) == (who, step + 1):
+        """A model is asked for a reply: it must not be on record, unless a former owner asks that cannot know it yet."""
+        node = NODE.get()
+        for text, number, owner in self.recorded():
+            away = node is not None and node.was_away and node.name != owner
+            if (text, number) == (who, step + 1) and not away:
                 self.asked_again.append(f"step {number} of {text!r}")
 
     def begin(self, ctx: ToolContext, before: float = 0.0) -> Body:
@@ -271,4 +291,9 @@ RULES = {
     "rated": Rule(max_retries=0),
     "in_process": Rule(max_retries=1),
     "deadly": Rule(repeatable=True, max_retries=0),
+    "costly": Rule(repeatable=True, max_retries=2),
+    "with_key": Rule(repeatable=True, max_retries=5),  # those for want of a credential do not count
+    "lasting": Rule(repeatable=True, max_retries=1),
+    "job": Rule(max_retries=0),
+    "asking": Rule(repeatable=True, max_retries=3),  # one of them for each of its questions
 }

@@ -3,40 +3,77 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from tests.simulation.scene import Scene, scene
+from tests.simulation.features import Features
+from tests.simulation.money import usage_of
+from tests.simulation.scene import Scene, scene, work
 
-from clicket import RetryableError, Runtime
+from clicket import RetryableError, Runtime, ToolContext, tool
 from clicket.agents import PlanExecuteAgent, ReActAgent
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolUse, Usage
 
-__all__ = ["HELP", "Team", "make_script"]
+__all__ = ["HELP", "NEWS", "Request", "Team", "job", "make_script"]
 
 Script = list[list[tuple[str, dict[str, Any]]]]
 HELP = "help"
 _WAITS = (0, 0.01, 0.2)
 TOKENS = 11
+NEWS, STARTED = "[The background call ", "Started in the background as call "
 
 
-def make_script(here: Scene, *, helps: bool) -> Script:
-    """Tool calls of each reply; the last reply has none."""
+@tool(background=True, timeout=4, max_retries=0)
+async def job(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after)
+
+
+class Request:
+    """That a model was asked: when, for which message of a user, and which background calls it read of."""
+
+    def __init__(self, at: float, text: str, messages: Sequence[ChatMessage]) -> None:
+        self.at, self.text = at, text
+        self.started = [
+            message.content.removeprefix(STARTED).partition(". ")[0]
+            for message in messages
+            if message.role == "tool" and message.content.startswith(STARTED)
+        ]
+        self.read = [
+            message.content.removeprefix(NEWS).partition(" of ")[0]
+            for message in messages
+            if message.role == "user" and message.content.startswith(NEWS)
+        ]
+
+
+def make_script(here: Scene, calls: Sequence[str]) -> Script:
+    """Tool calls of each reply; the last reply has none. `calls`: agents that may be called, the first one by this one, and so on; and the
+    tool that runs in the background, if there is one."""
     chance = here.world.chance
     script: Script = []
     for _ in range(chance.randint(0, 3)):
         step: list[tuple[str, dict[str, Any]]] = []
         for _ in range(chance.choice((1, 1, 2, 3))):
             name = chance.choice(
-                ("pay", "put", "put", "look_up", "broken", "approved", "nowhere", "helper" if helps else "put")
+                (
+                    "pay",
+                    "put",
+                    "put",
+                    "look_up",
+                    "broken",
+                    "approved",
+                    "nowhere",
+                    *(calls[:1] or ("put",)),
+                    *calls[-1:] * 2,
+                )
             )
             given: dict[str, Any] = {"before": chance.choice(_WAITS), "after": chance.choice(_WAITS)}
             if name in ("pay", "put"):
                 given["fails"] = chance.choice((0, 0, 1))
             elif name == "look_up":
                 given["key"] = chance.randint(0, 1)
-            elif name == "helper":
-                here.scripts.append(make_script(here, helps=False))
+            elif name in ("helper", "junior"):
+                here.scripts.append(make_script(here, calls[1:]))
                 given = {"task": f"{HELP} {len(here.scripts) - 1}"}
             step.append((name, given))
         script.append(step)
@@ -54,11 +91,17 @@ class Model:
     async def chat(self, request: ChatRequest) -> ChatReply:
         here = scene()
         chance, messages = here.world.chance, request.messages
-        begins = max(place for place, message in enumerate(messages) if message.role == "user")
+        begins = max(
+            place
+            for place, message in enumerate(messages)
+            if message.role == "user" and not message.content.startswith(NEWS)
+        )
         step = sum(1 for message in messages[begins:] if message.role == "assistant")
         who, script = self._script(here, messages[begins])
         here.check_new(who, step)
-        here.tokens_asked += TOKENS
+        here.requests.append(Request(here.world.now, messages[begins].content, messages))
+        usage = usage_of(here, request) if here.bills else Usage(input_tokens=TOKENS - 1, output_tokens=1)
+        here.tokens_asked += usage.total
         await asyncio.sleep(chance.choice((0, 0.01, 0.3)))
         if chance.random() < 0.03:
             raise RetryableError("the model is busy")
@@ -68,9 +111,7 @@ class Model:
             )
             for place, (name, given) in enumerate(script[step])
         )
-        return ChatReply(
-            text="" if uses else f"{who} is done.", uses=uses, usage=Usage(input_tokens=TOKENS - 1, output_tokens=1)
-        )
+        return ChatReply(text="" if uses else f"{who} is done.", uses=uses, usage=usage)
 
     def _script(self, here: Scene, asked: ChatMessage) -> tuple[str, Script]:
         text = asked.content
@@ -98,9 +139,11 @@ PLAN = {
 class Team:
     """The agents of one runtime, made before it opens: they continue turns of dead processes."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        tools = ["pay", "put", "look_up", "broken", "approved"]
-        self.helper = ReActAgent(runtime, Model(HELP), name="helper", tools=tools)
+    def __init__(self, runtime: Runtime, features: Features) -> None:
+        tools = ["pay", "put", "look_up", "broken", "approved", *(["job"] if features.background else [])]
+        self.junior = ReActAgent(runtime, Model(HELP), name="junior", tools=tools)
+        runtime.add(self.junior.as_tool("junior"))
+        self.helper = ReActAgent(runtime, Model(HELP), name="helper", tools=[*tools, "junior"])
         runtime.add(self.helper.as_tool("helper"))
         self.boss = ReActAgent(runtime, Model("boss"), name="boss", tools=[*tools, "helper"])
         self.planner = PlanExecuteAgent(

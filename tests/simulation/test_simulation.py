@@ -8,10 +8,14 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import apsw
 import pytest
 from tests.kit.waiting import PATIENCE
+from tests.simulation import places
+from tests.simulation.disk import Armed, Operation, SimulatedDisk
 from tests.simulation.loop import NODE, Node, SimulatedLoop, Stuck
 from tests.simulation.run import run_seeds, shrunk
 from tests.simulation.world import World
@@ -26,6 +30,13 @@ def test_the_seeds_are_clean(first: int) -> None:
     assert sum(outcome.acks for outcome in outcomes) > 60
 
 
+def test_seeds_on_a_disk_that_fails_are_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "only", ["disk"])
+    outcomes = list(run_seeds([3, 5, 9, 13, 14, 21], jobs=1))
+    assert [(outcome.seed, outcome.problems) for outcome in outcomes if outcome.problems] == []
+    assert sum(outcome.faults.get("power loss", 0) for outcome in outcomes) > 3
+
+
 def run(*given: str, hash_seed: str = "random") -> str:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(
@@ -35,9 +46,12 @@ def run(*given: str, hash_seed: str = "random") -> str:
     return done.stdout
 
 
-def test_a_seed_repeats_byte_by_byte() -> None:
+@pytest.mark.parametrize("seed", [("12",), ("9", "--store", "disk")], ids=["as drawn", "disk that fails"])
+def test_a_seed_repeats_byte_by_byte(seed: tuple[str, ...]) -> None:
     """Also in another process, with other addresses and hashes."""
-    first, second = (run("tests.simulation.run", "--seed", "12", "--trace", hash_seed=seed) for seed in ("1", "2"))
+    first, second = (
+        run("tests.simulation.run", "--seed", *seed, "--trace", hash_seed=hash_seed) for hash_seed in ("1", "2")
+    )
     assert first == second
     assert len(first.splitlines()) > 500
 
@@ -48,6 +62,97 @@ def test_a_planted_mistake_is_found() -> None:
         "tests.simulation.planted", mutant, "tests.simulation.run", "--seeds", "1000:1020", "--jobs", "1", "--until-bad"
     )
     assert json.loads(found.splitlines()[-1])["seed"] is not None
+
+
+# The disk.
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SimulatedDisk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    (folder / "old").write_bytes(b"a" * 4096)
+    disk = SimulatedDisk(folder, random.Random(1), lambda: 5.0)
+    yield disk
+    disk.close()
+
+
+def opened(disk: SimulatedDisk) -> apsw.Connection:
+    connection = apsw.Connection(str(disk.folder / "calls.db"))
+    connection.pragma("journal_mode", "wal")
+    connection.execute("PRAGMA synchronous=FULL; CREATE TABLE IF NOT EXISTS rows (number INTEGER PRIMARY KEY, text)")
+    return connection
+
+
+def test_a_power_loss_tears_what_was_not_synced(disk: SimulatedDisk) -> None:
+    path = disk.folder / "old"
+    left = set()
+    for _ in range(40):
+        disk.written("old", 0, b"b" * 4096)
+        disk.cut()
+        content = path.read_bytes()
+        sectors = [content[at : at + 512] for at in range(0, 4096, 512)]
+        assert {bytes(set(sector)) for sector in sectors} <= {b"a", b"b"}
+        left.add(len({*sectors}) if len({*sectors}) > 1 else sectors[0][:1])
+        disk.written("old", 0, b"a" * 4096)
+        disk.synced("old", with_names=False)
+        disk.cut()
+        assert path.read_bytes() == b"a" * 4096
+    assert left == {b"a", b"b", 2}
+
+
+def test_what_sqlite_synced_survives_and_the_newest_commits_may_be_lost(disk: SimulatedDisk) -> None:
+    left = set()
+    for first in range(0, 300, 10):
+        connection = opened(disk)
+        connection.execute("DELETE FROM rows WHERE number >= ?", (first,))
+        for number in range(first, first + 10):
+            if number == first + 5:
+                connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("INSERT INTO rows VALUES (?, ?)", (number, "x" * 3000))
+        disk.cut()
+        with pytest.raises(apsw.IOError):  # its process is dead
+            connection.execute("DELETE FROM rows")
+        after = opened(disk)
+        numbers = [number for (number,) in after.execute("SELECT number FROM rows ORDER BY number")]
+        assert after.pragma("integrity_check") == "ok"
+        assert numbers == list(range(len(numbers)))
+        assert first + 5 <= len(numbers) <= first + 10
+        left.add(len(numbers) - first)
+        after.executemany("INSERT OR IGNORE INTO rows VALUES (?, '')", [(first + each,) for each in range(10)])
+        after.close()
+    assert {5, 10} < left
+
+
+@pytest.mark.parametrize(
+    ("operation", "code", "error"),
+    [
+        ("sync", apsw.SQLITE_IOERR_FSYNC, apsw.IOError),
+        ("write", apsw.SQLITE_IOERR_WRITE, apsw.IOError),
+        ("write", apsw.SQLITE_FULL, apsw.FullError),
+    ],
+)
+def test_an_armed_fault_strikes_as_often_as_it_is_to(
+    disk: SimulatedDisk, operation: Operation, code: int, error: type[Exception]
+) -> None:
+    connection = opened(disk)
+    disk.armed = [Armed(operation, code, until=4.0, times=9), Armed(operation, code, until=6.0, times=1, files="-wal")]
+    with pytest.raises(error):
+        connection.execute("INSERT INTO rows VALUES (1, '')")
+    connection.execute("INSERT INTO rows VALUES (2, '')")
+    assert connection.execute("SELECT number FROM rows").get == 2
+    assert disk.struck == 1
+
+
+def test_the_power_goes_off_in_the_middle_of_a_commit(disk: SimulatedDisk) -> None:
+    connection = opened(disk)
+    for after in range(6):
+        disk.lose_power, disk.power_ends_at = disk.cut, disk.operations + after
+        with pytest.raises(apsw.IOError):
+            for number in range(10):
+                connection.execute("INSERT INTO rows VALUES (?, '')", (after * 10 + number,))
+        connection = opened(disk)
+        assert connection.pragma("integrity_check") == "ok"
 
 
 # The loop.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from tests.simulation.cluster import Cluster
+from tests.simulation.places import SqlitePlace
 from tests.simulation.world import EPOCH, World
 
 __all__ = ["html", "text"]
@@ -26,7 +27,9 @@ def _lines(world: World, cluster: Cluster) -> list[tuple[float, str, str]]:
 def text(world: World, cluster: Cluster) -> str:
     made = [f"seed {world.seed}: order {world.loop.order}, {world.loop.steps} steps"]
     made += [f"{at:10.4f}  {who:<24} {what}" for at, who, what in _lines(world, cluster)]
-    return "\n".join([*made, "", *(world.problems or ["nothing is wrong"])])
+    told = "\n".join([*made, "", *(world.problems or ["nothing is wrong"])])
+    # The folder has another name each time, and errors tell it.
+    return told.replace(str(cluster.place.folder), "") if isinstance(cluster.place, SqlitePlace) else told
 
 
 def html(world: World, cluster: Cluster) -> str:

@@ -30,17 +30,26 @@ class SimulatedSystem(System):
         self.now = self._now  # type: ignore[method-assign]
         self.monotonic = self.uptime = loop.time  # type: ignore[method-assign]
         self.random_bytes = chance.randbytes  # type: ignore[method-assign]
+        self.boots = 1
+        self.waits: Callable[[str], float] = lambda name: 0.0
+        """How long a function waits in a thread of this name before it runs: for a lock, say."""
 
     def _now(self) -> float:
         node = NODE.get()
         return EPOCH + self.loop.time() + (0.0 if node is None else node.skew)
 
     def process(self) -> Process:
-        node = NODE.get()
-        return Process("outside", "boot", 1) if node is None else Process(node.name, "boot", node.number)
+        node, boot = NODE.get(), f"boot {self.boots}"
+        return Process("outside", boot, 1) if node is None else Process(node.name, boot, node.number)
+
+    def reboot(self) -> None:
+        """The machine starts anew, and its clock of boots with it."""
+        self.boots += 1
+        since = self.loop.time()
+        self.uptime = lambda: self.loop.time() - since  # type: ignore[method-assign]
 
     def threads(self, size: int, name: str) -> Threads:
-        return _CallbackThreads(self, size)
+        return _CallbackThreads(self, size, name)
 
     def repeat(self, function: Callable[[], bool], every: float, name: str) -> Callable[[], None]:
         """What watches the loop from a thread finds nothing here: no body blocks it."""
@@ -50,8 +59,8 @@ class SimulatedSystem(System):
 class _CallbackThreads:
     """A function runs in one callback, and its end is reported in another. At most `size` are between the two."""
 
-    def __init__(self, simulated: SimulatedSystem, size: int) -> None:
-        self._system, self._size = simulated, size
+    def __init__(self, simulated: SimulatedSystem, size: int, name: str) -> None:
+        self._system, self._size, self._name = simulated, size, name
         self._waiting: list[tuple[Callable[[], Any], Done]] = []
         self._running = 0
         self._closed = False
@@ -72,7 +81,12 @@ class _CallbackThreads:
     def _run(self) -> None:
         if not self._waiting:
             self._running -= 1
-            return
+        elif wait := self._system.waits(self._name):
+            self._system.loop.call_later(wait, self._call)
+        else:
+            self._call()
+
+    def _call(self) -> None:
         function, done = self._waiting.pop(0)
         value, error = None, None
         try:
@@ -154,8 +168,12 @@ class World:
                 gc.enable()
 
 
-_KNOWN = ("its events could not be stored for 10 s",)
-"""Errors that a seed provokes: a process that is cut off from its store says so."""
+_KNOWN = (
+    "its events could not be stored for 10 s",
+    "events of running calls cannot be stored, and new calls are refused until they can",
+    "the disk failed to sync the database",
+)
+"""Errors that a seed provokes: a process that is cut off from its store, or whose disk fails, says so."""
 
 
 class _Log(logging.Handler):

@@ -7,9 +7,10 @@ operation that failed.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
-from clicket.errors import StoreUnavailable
+from clicket.errors import ClicketError, StoreUnavailable
 from clicket.execution import TurnLog
 from clicket.ports import AgentHost, sleep
 
@@ -31,6 +32,7 @@ class Outages:
         self._host = host
         self._log = log
         self._tries = 0
+        self._lasting = _FIRST
         self._seq = log.entry.seq
 
     async def through(self, work: Callable[[], Awaitable[T]], error: StoreUnavailable) -> T:
@@ -44,18 +46,30 @@ class Outages:
 
     async def wait(self, error: StoreUnavailable) -> None:
         """Return when the store answers, and has all entries of the turn so far. If the store answers each time, the error is not one of
-        an outage, such as a damaged record: it is raised after some tries without an entry in between."""
+        an outage, such as a damaged record: it is raised after some tries without an entry in between. A full disk answers, too, and is
+        waited for: somebody makes room."""
         host, log, delay = self._host, self._log, _FIRST
         while not await self._answers():
             self._tries = 0
             await sleep(host.clock, delay)
             delay = min(delay * 2, _MOST)
+        if error.lasting:
+            await sleep(host.clock, self._lasting)
+            self._lasting = min(self._lasting * 2, _MOST)
+            return
         if log.entry.seq != self._seq:
             self._seq, self._tries = log.entry.seq, 0
         self._tries += 1
         if self._tries > _MAX_TRIES:
             raise error
         await sleep(host.clock, _FIRST * self._tries)
+
+    async def note_end(self) -> None:
+        """Record that the turn goes on. The outage may have been longer than the lease: only a write shows whether another process owns the
+        turn now."""
+        with suppress(ClicketError):
+            await self._log.note("The store answers again: the turn goes on.")
+        self._seq = self._log.entry.seq
 
     def leave_if_closing(self) -> None:
         """Hand the call back if the runtime closes."""

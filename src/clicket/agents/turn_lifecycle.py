@@ -174,6 +174,8 @@ class TurnLifecycle:
                 turn.leave_if_closing()
                 outages = outages or turn.outages()
                 await outages.wait(error)
+                await outages.note_end()
+                turn.leave_if_closing()
                 turn.replay()
 
     async def _drive_to_end(self, turn: Turn, head: Head, message: str) -> tuple[AgentResult, BaseException | None]:

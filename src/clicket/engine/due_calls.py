@@ -6,14 +6,14 @@ The order of writes loses no call, whatever process dies between them:
  3. The owner gives the call up, into the queue of waiting calls. If it died before that, the call has a dead owner and is recovered.
 
 Every process reads the first documents from time to time, and at the next due time that it knows. When a call is due, one process
-claims it, records that it is due and puts it into the queue of its tool; then it is claimed and run like any other. A document is removed
-only if its call does not wait for its time (any more).
+claims it, records that it is due and puts it into the queue of its tool; then it is claimed and run like any other, also by a process whose
+date is behind: what is on record as due waits no more. A document is removed only if its call does not wait for its time (any more).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -29,7 +29,7 @@ from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
 from clicket.journal import Entry, Fenced, Journal
 from clicket.kernel import State
-from clicket.model import Record, read
+from clicket.model import Event, Record, read
 from clicket.model.call import seconds_of
 from clicket.model.codec import canonical
 from clicket.ports import LATER, QueueName, Store, Stored, StoredDocument, Timer, agree, sleep
@@ -40,6 +40,8 @@ logger = logging.getLogger("clicket.engine")
 LOOK_EVERY = 1.0
 FIRST_LOOK = 0.02
 _KIND = "due"
+_LATE = "late"
+"""The field of the note that a call is due: seconds."""
 _STEP = 100
 _LOOK_AGAIN = 1.0
 _encode = msgspec.json.Encoder().encode
@@ -108,7 +110,7 @@ class DueCalls:
     def wait_of(self, call: Call) -> float:
         """How many seconds the call must wait for its time."""
         due = call.request.not_before
-        if due is None or call.entry.state is not State.PENDING:
+        if due is None or call.entry.state is not State.PENDING or _was_due(call.entry.events):
             return 0.0
         return max(seconds_of(due) - self._clock.now(), 0.0)
 
@@ -243,7 +245,7 @@ class DueCalls:
             claimed, entry, attempts=len(record.attempts), started_at=record.started_at, state=record.state
         )
         late = max(self._clock.now() - due, 0.0)
-        self._journal.record(entry, "note", {"text": "It is due.", "waiting_for": None, "late": round(late, 3)})
+        self._journal.record(entry, "note", {"text": "It is due.", "waiting_for": None, _LATE: round(late, 3)})
         self._journal.give_up_ownership(entry, queue=_queue_of(record))
         await self._journal.flush(entry)
         self.late.add(late)
@@ -253,6 +255,11 @@ class DueCalls:
     def _take_later(self, key: int) -> None:
         if not self.closed:
             self._spawn(self._take(key))
+
+
+def _was_due(events: Iterable[Event]) -> bool:
+    """Has a process let the call run? It removes the call's document, which must not be written again meanwhile."""
+    return any(event.type == "note" and _LATE in event.data and "waiting_for" in event.data for event in events)
 
 
 def _waits(stored: Stored) -> bool:

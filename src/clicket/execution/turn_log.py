@@ -103,6 +103,11 @@ class TurnLog:
         else:
             journal.commit_with_next(self.entry, on_durable)
 
+    async def note(self, text: str) -> None:
+        """Record something that is no entry. When it is durable this process owns the turn, or `entry.fenced` says that it does not."""
+        self._journal.record(self.entry, "note", {"text": text})
+        await self._journal.flush(self.entry)
+
     async def flush(self) -> None:
         """Wait until everything written so far is durable."""
         if not self.entry.is_idle:

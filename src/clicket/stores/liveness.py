@@ -18,8 +18,11 @@ def this_process(lease: float) -> Owner:
 
 
 def is_dead(owner: Owner, renewed: float) -> bool:
-    """Dead at once when its process or its boot is gone from this host; else when its lease has run out."""
-    return process_gone(owner) or system.uptime() > renewed + owner.lease
+    """Dead at once when its process is gone from this host, or its boot from this machine; else when its lease has run out. For a store
+    whose users share one machine: leases count from its boot, so those of an earlier boot say nothing, whatever the host is called now."""
+    boot = system.current().process().boot
+    of_another_boot = bool(boot and owner.boot) and owner.boot != boot
+    return process_gone(owner) or of_another_boot or system.uptime() > renewed + owner.lease
 
 
 def process_gone(owner: Owner) -> bool:

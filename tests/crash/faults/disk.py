@@ -93,10 +93,11 @@ class Disk:
     def play(self, until: int) -> None:
         """Apply every step before the place `until`."""
         while self._next < len(self._log) and self._log[self._next].place < until:
-            self._step(self._log[self._next])
+            self.step(self._log[self._next])
             self._next += 1
 
-    def _step(self, entry: Entry) -> None:
+    def step(self, entry: Entry) -> None:
+        """Apply one step of a program that runs now."""
         match entry.op:
             case Op.ROOT:
                 if self._root is None:
@@ -158,19 +159,26 @@ class Disk:
         assert self._root is not None
         self._write(self._root, chance, target)
 
-    def _write(self, folder: _Folder, chance: random.Random, target: Path) -> None:
+    def keep(self, target: Path) -> None:
+        """Write what survives any power loss to `target`."""
+        assert self._root is not None
+        self._write(self._root, None, target)
+
+    def _write(self, folder: _Folder, chance: random.Random | None, target: Path) -> None:
         target.mkdir(exist_ok=True)
         names = dict(folder.safe)
-        share = chance.choice((0.0, 0.5, 1.0))
-        for _, changes in folder.pending:
-            if chance.random() < share:
-                _rename(names, changes)
+        if chance is not None:
+            share = chance.choice((0.0, 0.5, 1.0))
+            for _, changes in folder.pending:
+                if chance.random() < share:
+                    _rename(names, changes)
         for name, number in sorted(names.items()):
             node = self._nodes[number]
             if isinstance(node, _Folder):
                 self._write(node, chance, target / name)
             else:
-                (target / name).write_bytes(_survivor(node.safe, node.pending, chance))
+                content = node.safe if chance is None else _survivor(node.safe, node.pending, chance)
+                (target / name).write_bytes(content)
 
 
 def _rename(names: dict[str, int], changes: dict[str, int | None]) -> None:

@@ -1,0 +1,327 @@
+"""Guarantees of what only some seeds exercise (`features.py`), as predicates with names, in the way of `judging.py`."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from tests.simulation.callers import SECRET
+from tests.simulation.cluster import LEASE, Cluster
+from tests.simulation.money import COSTS
+from tests.simulation.people import QUESTIONS
+from tests.simulation.retention import RETENTION
+from tests.simulation.world import EPOCH
+
+from clicket.model import Record
+
+__all__ = ["FEATURES"]
+
+Wrong = Iterator[str]
+
+
+# Servers.
+
+
+def only_who_was_asked_to_is_cancelled(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A call that nobody tried to cancel does not end as cancelled, whoever left its connection."""
+    for record in records:
+        asked = record.id in cluster.scene.may_be_cancelled
+        if record.id in cluster.clients.given and not asked and record.state.value == "cancelled":
+            yield f"{record.id} is cancelled, and nobody asked for it"
+
+
+def a_decision_answers_what_was_seen(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A decision that says which question the person saw, and was acknowledged, answers that question."""
+    for record in records:
+        asked = ""
+        for event in record.events:
+            if event.type == "approval_requested":
+                asked = event.data.get("hash", "")
+            elif event.type == "approval_given":
+                seen = cluster.scene.decided.get((record.id, event.data.get("reason", "")))
+                if seen is not None and asked and seen != asked:
+                    yield f"{record.id}: a decision on the question {seen[:16]} was taken for {asked[:16]}"
+
+
+# Money.
+
+
+def budgets_hold(cluster: Cluster, records: list[Record]) -> Wrong:
+    """What models were asked for is never above a budget that stops or asks, with what people added."""
+    if cluster.books is None or not cluster.has_small_budgets:
+        return
+    for status in cluster.books.budgets:
+        if status.limit_tokens is not None and status.spent_tokens > status.limit_tokens + status.raised_tokens:
+            most = status.limit_tokens + status.raised_tokens
+            yield f"{status.name} of {status.scope} allows {most} tokens, and has {status.spent_tokens}"
+
+
+def a_raise_counts_once(cluster: Cluster, records: list[Record]) -> Wrong:
+    """What was added to budgets is what people approved."""
+    if cluster.books is None:
+        return
+    approved = {
+        record.id + record.thread: record.arguments["add_tokens"]
+        for record in records
+        if record.tool == "raise_budget" and isinstance(record.arguments, dict) and record.state.value == "completed"
+    }
+    raised = sum(status.raised_tokens for status in cluster.books.budgets if status.period != "run")
+    if all(each["period"] != "run" for each in cluster.budgets) and raised != sum(approved.values()):
+        yield f"people added {sum(approved.values())} tokens, and budgets were raised by {raised}"
+
+
+def costs_are_in_the_ledger_once(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A completed call's cost is what its last attempt reported, whatever attempts and processes came before."""
+    if cluster.books is None:
+        return
+    counted = Counter[str]()
+    for row in cluster.books.rows["run"]:
+        counted[row.key] += round(row.own.usd * 1000)
+    for record in records:
+        if record.tool == "costly" and record.state.value == "completed":
+            has = counted[f"{record.thread}/{record.id}"]
+            if has != round(sum(COSTS) * 1000):
+                yield f"{record.id} cost {sum(COSTS)} USD in each attempt, and the ledger has {has / 1000}"
+
+
+# People.
+
+
+def grants_hold(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A call that a grant approved fits its terms, no grant is used more often than it says, and each was given with an approval that is on
+    record and was not revoked before the call was made."""
+    given: dict[str, tuple[dict[str, Any], Record]] = {}
+    used: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        for event in record.events:
+            if event.type == "approval_given" and isinstance(grant := event.data.get("grant"), str):
+                terms = cluster.scene.granted.get((record.id, str(event.data.get("reason"))))
+                if event.data.get("reason") == f"grant {grant}":
+                    used[grant].append(record)
+                elif terms is not None:
+                    given[grant] = (terms.terms, record)
+    for grant, calls in used.items():
+        if grant not in given:
+            yield f"{calls[0].id} was approved by {grant}, which nobody has given"
+            continue
+        terms, first = given[grant]
+        if len(calls) > terms.get("uses", len(calls)):
+            yield f"{grant} is for {terms['uses']} calls, and approved {len(calls)}"
+        for call in calls:
+            most = terms.get("arguments", {}).get("properties", {}).get("before", {}).get("maximum")
+            arguments = call.arguments if isinstance(call.arguments, dict) else {}
+            if most is not None and arguments.get("before", 0) > most:
+                yield f"{call.id} has other arguments than {grant}"
+            if terms.get("thread", call.thread) != call.thread or terms.get("caller", first.caller) not in (
+                "*",
+                call.caller,
+            ):
+                yield f"{call.id} has another thread or caller than {grant}"
+            at, made = cluster.scene.revoked.get(grant), cluster.clients.made_at.get(call.id)
+            if at is not None and made is not None and made > at:
+                yield f"{call.id} was made after {grant} was revoked, and was approved by it"
+
+
+def each_question_gets_its_answer(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A tool that asks gets what a person answered, to each of its questions."""
+    for record in records:
+        if record.tool != "asking" or record.state.value != "completed" or not isinstance(record.output, dict):
+            continue
+        known = cluster.scene.answered.get(record.id, set())
+        for key, answer in zip(QUESTIONS, record.output["answers"], strict=True):
+            if answer not in ("decline", "cancel") and (answer not in known or not answer.startswith(key)):
+                yield f"{record.id} asked for the {key} name, and got {answer!r}"
+
+
+# Agents.
+
+
+def a_background_result_is_read_once(cluster: Cluster, records: list[Record]) -> Wrong:
+    """No model reads the result of a background call twice, and none is asked without it once the call has ended."""
+    ended = {
+        record.id: record.ended_at - EPOCH for record in records if record.tool == "job" and record.ended_at is not None
+    }
+    troubled = cluster.faults or cluster.is_slow or cluster.network.was_bad
+    for request in cluster.scene.requests:
+        for id, count in Counter(request.read).items():
+            if count > 1:
+                yield f"the result of {id} was read {count} times in a request for {request.text!r}"
+        for id in request.started:
+            if id not in request.read and not troubled and ended.get(id, request.at) < request.at - 1.0:
+                yield f"{id} has ended {request.at - ended[id]:.1f} s before a request for {request.text!r}, which does not have its result"
+
+
+def a_stop_ends_the_turn(cluster: Cluster, records: list[Record]) -> Wrong:
+    """After a stop is acknowledged the turn that was under way asks no model again, nor do the agents that it called. (Where nothing
+    fails.)"""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad:
+        return
+    for at, thread, took in cluster.scene.stops:
+        for record in records:
+            inside = record.thread.partition("\n")[0]
+            if not (took and record.tool.startswith("agent:") and isinstance(record.arguments, dict)):
+                continue
+            of = str(record.arguments.get("thread", inside))
+            begun, ended = record.created_at - EPOCH, (record.ended_at or record.created_at) - EPOCH
+            if (of == thread or of.startswith(f"{thread}/")) and begun < at and ended > at + 3.0:
+                yield f"{record.id} of {of} ended {ended - at:.1f} s after its stop was acknowledged"
+
+
+def a_stopped_turn_leaves_no_call_behind(cluster: Cluster, records: list[Record]) -> Wrong:
+    """What a turn had called, and had not ended when the turn was stopped, was cancelled, or was about to end."""
+    if any(node.skewed for node in cluster.world.nodes):
+        return
+    for turn in records:
+        stopped = turn.state.value == "cancelled" or (
+            isinstance(turn.output, dict) and turn.output.get("stopped") == "cancelled"
+        )
+        given = turn.arguments if isinstance(turn.arguments, dict) else {}
+        if not (stopped and turn.tool.startswith("agent:") and turn.ended_at is not None):
+            continue
+        mark = f":{turn.tool.removeprefix('agent:')}.{given.get('turn')}."
+        for call in records:
+            if (
+                call.thread != given.get("thread")
+                or call.caller != turn.caller
+                or mark not in f":{call.id}"
+                or call.tool == "job"
+            ):
+                continue
+            left = call.ended_at is None or call.ended_at > turn.ended_at + 2 * LEASE
+            if left and not (call.cancel_requested or call.state.value == "cancelled"):
+                yield f"{call.id} of {call.tool} was left running when {turn.id} of {call.thread} was stopped"
+
+
+def a_thread_has_one_turn_at_a_time(cluster: Cluster, records: list[Record]) -> Wrong:
+    """The next turn of a thread begins after the end of the one before is on record; its call may end a moment later."""
+    if any(node.skewed for node in cluster.world.nodes):
+        return
+    turns: defaultdict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        if record.tool.startswith("agent:") and isinstance(record.arguments, dict):
+            turns[record.caller, record.tool, str(record.arguments.get("thread"))].append(record)
+    for (_, tool, thread), found in turns.items():
+        for before, after in pairwise(sorted(found, key=lambda record: record.created_at)):
+            ends = [event.at for event in before.events if (event.data.get("entry") or {}).get("e") == "ended"]
+            if min([*ends, before.ended_at or after.created_at + 1]) > after.created_at + 1e-6:
+                yield f"{after.id} of {tool} in {thread} began while {before.id} was under way"
+
+
+# Credentials.
+
+
+def a_credential_is_its_callers(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A body gets a credential of its call's caller, and none that was revoked before the call was made."""
+    known = {token.secret: token for token in cluster.holders.put_tokens}
+    for id, caller, secret in cluster.scene.tokens_used:
+        token = known.get(secret)
+        if token is None or token.caller != caller:
+            yield f"{id} of {caller!r} got {secret}"
+        elif token.gone_at is not None and cluster.clients.made_at.get(id, 0.0) > token.gone_at:
+            yield f"{id} was made after {secret} was revoked, and got it"
+
+
+def a_secret_is_shown_nowhere(cluster: Cluster, records: list[Record]) -> Wrong:
+    for record in records:
+        if record.tool == "with_key" and any(SECRET in repr(event.data) for event in record.events):
+            yield f"the events of {record.id} have a credential"
+    for ack in cluster.scene.acks:
+        if SECRET in repr(ack.output):
+            yield f"a caller of {ack.id} was shown a credential"
+
+
+def a_credential_ends_the_wait(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A call goes on soon after its caller's credential is put, in any process. (Where nothing fails.)"""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad:
+        return
+    for record in records:
+        since = next(
+            (event.at - EPOCH for event in record.events if event.data.get("waiting_for") == "credential"), None
+        )
+        if since is None or record.tool != "with_key":
+            continue
+        over = next(
+            (
+                event.at - EPOCH
+                for event in record.events
+                if event.at - EPOCH > since and "waiting_for" not in event.data
+            ),
+            since,
+        )
+        for token in cluster.holders.put_tokens:
+            put = token.put_at
+            if token.caller == record.caller and put is not None and token.gone_at is None and since < put < over - 5.0:
+                yield f"{record.id} waited {over - put:.1f} s after its caller's credential was put"
+
+
+# Schedules.
+
+
+def schedules_follow_their_rule(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Each due time has a call, or is on record as skipped or missed; and which of them is what `overlap` and `catch_up` say."""
+    shown, table, made = cluster.timetable.shown, cluster.timetable, cluster.scene.scheduled_at
+    if shown is None or made is None or any(node.skewed for node in cluster.world.nodes):
+        return
+    calls = {
+        record.metadata["due"]: record for record in records if (record.metadata or {}).get("schedule") == "minutely"
+    }
+    left_out: dict[float, str] = {}
+    for entry in shown.log:
+        if entry.outcome in ("skipped", "missed"):
+            for due in range(round(entry.due), round(entry.until or entry.due) + 1, 60):
+                left_out[float(due)] = entry.outcome
+        if entry.outcome == "missed" and entry.at - (entry.until or entry.due) < 60:
+            yield f"{entry.due} is on record as missed, {entry.at - entry.due:.1f} s after it was due"
+    for due in range((int(EPOCH + made) // 60 + 2) * 60, round(shown.last_due) + 1, 60):
+        if (due in calls) == (due in left_out) and due not in shown.waiting:
+            yield f"{due} has {'both' if due in calls else 'neither'} a call and an entry that says why it has none"
+    outcomes = Counter(left_out.values())
+    if (table.catch_up == "all" and outcomes["missed"]) or (table.overlap != "skip" and outcomes["skipped"]):
+        yield f"{dict(outcomes)} with catch_up {table.catch_up!r} and overlap {table.overlap!r}"
+    ran = sorted(calls.values(), key=lambda record: record.created_at)
+    if table.overlap != "allow":
+        for before, after in pairwise(ran):
+            if before.ended_at is None or before.ended_at > after.created_at + 1.0:
+                yield f"{after.id} was made while {before.id} ran"
+    late = [record for record in ran if record.created_at - (record.metadata or {})["due"] > 60 + 3 * LEASE]
+    most = {"none": 0, "last": 1, "all": len(ran)}[table.catch_up]
+    if table.overlap != "queue" and len(late) > most:
+        yield f"{[record.id for record in late]} were made too late, with catch_up {table.catch_up!r}"
+
+
+# Retention.
+
+
+def nothing_is_removed_early(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A call is kept for its time, by the store's date or the sweeping process's; calls of an agent's turns as long as their thread."""
+    talks = {message.thread for message in cluster.conversations.messages}
+    skew = max((abs(node.skew) for node in cluster.world.nodes if node.skewed), default=0.0)
+    for record, at in cluster.archive.removed():
+        assert record.ended_at is not None
+        if at - record.ended_at < RETENTION - 1.0 and not skew and not any(node.skewed for node in cluster.world.nodes):
+            yield f"{record.id} of {record.tool} was removed {at - record.ended_at:.1f} s after its end"
+        if record.tool.startswith("agent:") or record.thread in talks:
+            yield f"{record.id} of {record.tool} was removed, and its thread {record.thread} is kept"
+
+
+def what_is_old_is_removed(cluster: Cluster, records: list[Record]) -> Wrong:
+    """At rest, of calls that no thread keeps, none is much older than its time."""
+    if not cluster.features.sweeps or not cluster.came_to_rest or any(node.skewed for node in cluster.world.nodes):
+        return
+    talks = {message.thread for message in cluster.conversations.messages}
+    for call in cluster.place.calls():
+        age = EPOCH + cluster.world.now - (call.ended_at or EPOCH + cluster.world.now)
+        if call.id in cluster.clients.given and call.thread not in talks and age > 2 * RETENTION + 6:
+            yield f"{call.id} of {call.tool} ended {age:.0f} s ago, and is still there"
+
+
+FEATURES = (
+    nothing_is_removed_early, what_is_old_is_removed,
+    a_credential_is_its_callers, a_secret_is_shown_nowhere, a_credential_ends_the_wait, schedules_follow_their_rule,
+    a_background_result_is_read_once, a_stop_ends_the_turn, a_stopped_turn_leaves_no_call_behind, a_thread_has_one_turn_at_a_time,
+    grants_hold, each_question_gets_its_answer,
+    only_who_was_asked_to_is_cancelled, a_decision_answers_what_was_seen, budgets_hold, a_raise_counts_once,
+    costs_are_in_the_ledger_once,
+)  # fmt: skip

@@ -190,3 +190,13 @@ def test_a_translated_page_shows_the_same_code(page: Path) -> None:
     name = page.relative_to(TRANSLATED).as_posix()
     english = ROOT / "README.md" if name == "README.md" else ROOT / "docs" / name
     assert FENCE.findall(page.read_text("utf-8")) == FENCE.findall(english.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("readme", [ROOT / "README.md", TRANSLATED / "README.md"], ids=name_of)
+def test_every_page_is_listed_in_the_readme(readme: Path) -> None:
+    """A page that is not there is found by nobody who does not know of it."""
+    docs = TRANSLATED if readme.is_relative_to(TRANSLATED) else ROOT / "docs"
+    pages = {page.resolve() for page in [*docs.glob("*.md"), *docs.glob("guides/*.md")]} - {readme.resolve()}
+    text = " ".join(readme.read_text("utf-8").split())  # the text of a link may have a line break
+    linked = {(readme.parent / link).resolve() for link in LINK.findall(text)}
+    assert [name_of(page) for page in sorted(pages - linked)] == []

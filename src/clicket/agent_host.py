@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Protocol, Unpack
 
 from clicket.call import Call, Origin
 from clicket.engine import CallHandle, Engine
-from clicket.errors import ClicketError, NotFound
+from clicket.engine.stored_calls import Closed
+from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.execution import entries_in, grant, name_of
 from clicket.hub import ThreadHub
 from clicket.journal import Entry, Fenced
@@ -20,7 +21,7 @@ from clicket.model.codec import decode, encode
 from clicket.model.names import AGENT_TAG
 from clicket.model.request import checked
 from clicket.model.waits import PEOPLE
-from clicket.ports import Clock, Duplicate, Query, Records, Store, Stored
+from clicket.ports import Clock, Duplicate, Query, Records, Store, Stored, agree
 from clicket.ports.host import Taken, Watch
 from clicket.spend import SpendBook
 from clicket.tool_search import FIND_TOOLS, FindTools
@@ -97,6 +98,18 @@ class Host:
     @property
     def is_stuck(self) -> bool:
         return self._engine.journal.trouble is not None
+
+    @contextmanager
+    def while_open(self) -> Iterator[None]:
+        engine = self._engine
+        try:
+            yield
+        except UsageError as error:  # the runtime is not open any more; only a view of it has the engine still
+            if not engine.admission.closing:
+                raise
+            raise Closed(
+                "the runtime was closed; a durable store keeps the thread, and the next runtime continues it."
+            ) from error
 
     def acting_for(self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()) -> Host:
         """A host for another caller. It uses the runtime that is open now, also while that one closes."""
@@ -355,6 +368,7 @@ def sweep_idle_threads(engine: Engine) -> None:
             from clicket.agents.thread_retention import ThreadSweep
 
             step = ThreadSweep().step
+        await agree(engine.clock)  # a date that was moved ahead must not remove threads before their time
         await step(store, _idle_before(engine), partial(has_turn, store))
 
     engine.background.every(_SWEEP_EVERY, "threads", forget)

@@ -13,6 +13,7 @@ def test_a_new_call_appears_and_ends_without_a_reload(console: Console, server: 
     page = console.open("#/runs?thread=live")
     expect(page.get_by_text("No call matches")).to_be_visible()
     expect(page.locator(".connection")).to_have_text("live")
+    expect(page.locator(".page-head")).to_contain_text("Ended calls are kept for ")
     server.call("slow", {"until": str(enough)}, thread="live", id="live-1")
     row = page.get_by_role("row").filter(has_text="slow")
     expect(row.locator(".badge")).to_have_text("streaming")

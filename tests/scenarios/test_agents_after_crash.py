@@ -4,6 +4,7 @@ with another one."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.scenarios.agent_kit import Gate, Joins, Says, asks
 from tests.scenarios.kit import make
 
 from clicket import Policy, Runtime, tool
-from clicket.agents import AgentBusy, ReActAgent
+from clicket.agents import AgentBusy, AgentEvent, ReActAgent
 from clicket.model.chat import ChatReply, ChatRequest
 from clicket.testing import ScriptedModel
 
@@ -259,6 +260,41 @@ async def test_calls_that_the_interrupted_turn_does_not_wait_for_do_not_matter(s
         await rt.submit("pay", {"cents": 5}, thread="t")
         agent = ReActAgent(rt, Says(answering))
         assert await sent(agent, "run", OTHER) == (3, f"answer to {OTHER}")
+
+
+@pytest.mark.parametrize("store", ["memory://", "sqlite"])
+async def test_all_that_wait_for_a_turn_raise_closed_if_the_runtime_is_closed_meanwhile(
+    store: str, sqlite: str
+) -> None:
+    gate, asked = Gate(), []
+
+    async def answer(request: ChatRequest) -> str:
+        asked.append(request)
+        await gate()
+        return "never"
+
+    async def read(events: AsyncIterator[AgentEvent]) -> list[str]:
+        return [event.type async for event in events]
+
+    async with make([], sqlite if store == "sqlite" else store, close_timeout=0.0) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        await agent.begin(FIRST, thread="t")
+        await gate.reached.wait()
+        waiting = [
+            asyncio.ensure_future(each)
+            for each in (
+                read(agent.events("t")),
+                read(agent.events("t", follow=True)),
+                read(agent.events("nobody", follow=True)),
+                agent.wait("t"),
+                agent.run(FIRST, thread="other"),
+            )
+        ]
+        streamed = asyncio.create_task(read(agent.stream(FIRST, thread="another")))
+        await eventually(lambda: len(asked) == 3)
+        await eventually(lambda: len(agent._streams.feeds) == 4)
+    assert [type(each).__name__ for each in await asyncio.gather(*waiting, return_exceptions=True)] == ["Closed"] * 5
+    assert (await streamed)[-1] == "error"
 
 
 async def test_a_caller_that_joined_a_turn_and_is_cancelled_after_the_runtime_was_closed_is_cancelled(

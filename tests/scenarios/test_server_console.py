@@ -52,6 +52,15 @@ async def test_whoami_names_the_scopes_of_the_key() -> None:
         assert (who["name"], who["scopes"], who["keyed"]) == ("eyes", ["read"], True)
 
 
+async def test_the_console_knows_how_long_calls_are_kept(sqlite: str) -> None:
+    async with served(store=sqlite) as http:
+        kept = (await http.get("/whoami")).json()["retention"]
+        assert kept == {"seconds": 30 * 86_400, "bytes": 2 * 1024**3, "calls": None}
+    async with served(retention=60.0, retention_calls=1_000) as http:
+        kept = (await http.get("/whoami")).json()["retention"]
+        assert kept == {"seconds": 60, "bytes": None, "calls": 1_000}
+
+
 def test_the_built_files_come_from_the_sources_in_web(root: Path) -> None:
     done = subprocess.run(
         [sys.executable, "scripts/console.py", "--check"], check=False, cwd=root, capture_output=True, text=True

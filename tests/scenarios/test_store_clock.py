@@ -10,10 +10,11 @@ from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer
 
 from clicket import Runtime, Settings, tool
+from clicket.agents import ReActAgent
 from clicket.errors import StoreUnavailable
 from clicket.ports import StoreClock, SystemClock
 from clicket.schedules.schedule import KIND, StoredSchedule
-from clicket.testing import StepClock, memory_runtime
+from clicket.testing import ScriptedModel, StepClock, memory_runtime
 
 DAYS = 3 * 86_400.0
 
@@ -63,6 +64,45 @@ async def _check_a_worker_whose_date_is_ahead(url: str, monkeypatch: pytest.Monk
             assert abs(ahead.clock.now() - time.time()) < 3_600.0
         await later.cancel()
         await here.schedules.remove("daily")
+
+
+class Machine(SystemClock):
+    """Its date can be changed."""
+
+
+async def test_a_date_that_jumps_removes_no_calls_and_threads_over_redis(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _check_a_date_that_jumps(redis.url, monkeypatch)
+
+
+async def test_a_date_that_jumps_removes_no_calls_and_threads_over_postgres(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _check_a_date_that_jumps(postgres.url(), monkeypatch)
+
+
+async def _check_a_date_that_jumps(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep comes before the process has compared the dates again."""
+    machine = Machine()
+    monkeypatch.setattr("clicket.compose.SystemClock", lambda: machine)
+    settings = Settings(store=url, retention=86_400.0, outcome_retention=86_400.0, memory_retention=86_400.0)
+    async with Runtime([work], settings=settings) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("work", {"text": "hello"})], "done"]))
+        await agent.run("go", thread="t")
+        assert (await rt.call("work", {"text": "hello"}, id="one")).success
+        _, forget = rt.engine.background._chores["threads"]
+        for remove in (
+            forget,
+            forget,
+            rt.engine.chores.sweep_all,
+        ):  # the first step finds idle threads, the second removes them
+            rt.clock.skew = 0.0
+            machine.now = lambda: time.time() + DAYS
+            await remove()
+            machine.now = time.time
+        assert (await rt.get("one")).output == "hello"
+        assert (await agent.look("t")).turns == 1
 
 
 class Host(StepClock):

@@ -168,7 +168,12 @@ class Agent:
         the thread is kept. `turn`: the number that the turn must have. If the thread has that turn, its result is returned, or its error
         raised; if it has another message, `Conflict` is raised.
         """
-        wanted, threads = _wanted(message, thread, turn, id), self._threads
+        wanted = _wanted(message, thread, turn, id)
+        with self._host.while_open():
+            return await self._run(wanted, thread)
+
+    async def _run(self, wanted: Wanted, thread: str) -> AgentResult:
+        threads = self._threads
         while True:
             number, run = await threads.next(thread), new_id()
             known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
@@ -370,7 +375,7 @@ class Agent:
         """
         check_name("thread", thread)
         position, threads = position_of(after), self._threads
-        with self.listening(thread) if reader is None else nullcontext(reader) as live:
+        with self._host.while_open(), self.listening(thread) if reader is None else nullcontext(reader) as live:
             head, running = await threads.settled(thread)
             # An id beyond the next turn is from another store: start again. (A turn's events may come before its end is counted.)
             if position[0] > head.turns + 2:

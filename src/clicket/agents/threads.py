@@ -218,6 +218,10 @@ class Threads:
 
     async def ended(self, thread: str, number: int) -> AgentResult:
         """Wait for the end of a turn in any process; if it failed, its error is raised."""
+        with self.host.while_open():
+            return await self._ended(thread, number)
+
+    async def _ended(self, thread: str, number: int) -> AgentResult:
         host, id, inner = self.host, turn_id(number), self.inner(thread)
         # A process may die between the turn's document and the end of its call: then there is nothing to wait for.
         document = None if host.lives(id, inner) else await self.memory.turn(host, thread, number)

@@ -158,9 +158,10 @@ def duration(seconds: float | None) -> str:
 
 def retention_of(settings: Settings) -> str:
     """How long calls are kept, as a sentence."""
-    seconds, most = settings.call_retention, settings.call_retention_bytes
+    seconds, most, calls = settings.call_retention, settings.call_retention_bytes, settings.retention_calls
     time = f"{seconds / 86_400:g} days" if seconds >= 172_800 and seconds % 86_400 == 0 else duration(seconds)
-    bound = "" if most is None else f", at most {size(most)}"
+    bounds = ([] if most is None else [size(most)]) + ([] if calls is None else [f"{calls:,} calls"])
+    bound = f", at most {' and '.join(bounds)}" if bounds else ""
     return f"ended calls are kept for {time}{bound}; those of an agent's turns as long as their thread"
 
 

@@ -24,7 +24,7 @@ from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.errors import ClicketError
 from clicket.journal import Fenced
-from clicket.ports import Clock, Keep, OnRemove, Store, Stored, Sweep, sleep
+from clicket.ports import Clock, Keep, OnRemove, Store, Stored, Sweep, agree, sleep
 from clicket.tools import Registry, session_key
 
 __all__ = ["Chores"]
@@ -171,6 +171,7 @@ class Chores:
     async def sweep(self, keep: Keep | None = None, progress: Callable[[Sweep], None] | None = None) -> Sweep:
         """Remove ended calls that break a bound, and old outcomes. Between two steps it pauses for as long as the step took, so calls have
         the store for at least half of the time."""
+        await agree(self._clock)  # a date that was moved ahead must not remove calls before their time
         keep = self.keep() if keep is None else keep
         total, calls = Sweep(), STEPS[1]
         while True:

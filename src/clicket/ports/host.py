@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from clicket.errors import ClicketError
@@ -42,6 +43,10 @@ class AgentHost(Protocol):
     @property
     def closing(self) -> bool:
         """The runtime takes no more calls."""
+        ...
+
+    def while_open(self) -> AbstractContextManager[None]:
+        """Inside, the error is `Closed` if the runtime is closed meanwhile, as for a call that is waited for."""
         ...
 
     @property

@@ -228,7 +228,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *notices.OPERATIONS,
         *ScheduleHandlers(body_reader).operations(),
         *health.operations(),
-        *ConsoleHandlers(authenticator).operations(),
+        *ConsoleHandlers(authenticator, runtime.settings).operations(),
         *ProtectedResourceHandlers(challenges, mcp=route is not None).operations(),
         *openapi.operations(document_for, needs_key),
     )

@@ -18,6 +18,7 @@ from clicket.server.authentication import Authenticator
 from clicket.server.operations import ANY_SCOPE, Operation, ResponseSpec, tagged
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
+from clicket.settings import Settings
 
 __all__ = ["ASSETS", "ConsoleHandlers"]
 
@@ -35,6 +36,14 @@ _POLICY = (
 )
 
 
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long ended calls are kept; null is no bound. Those of an agent's turns are kept as long as their thread."""
+
+    seconds: float
+    bytes: int | None
+    calls: int | None
+
+
 class Whoami(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the request. `keyed`: requests to this server need a key; false: this one came without."""
 
@@ -43,6 +52,7 @@ class Whoami(msgspec.Struct, frozen=True, kw_only=True):
     scopes: list[str]
     keyed: bool
     version: str
+    retention: Retention
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -96,9 +106,16 @@ def _asset(name: str, kind: bytes) -> Operation:
     )
 
 
+def _retention(settings: Settings) -> Retention:
+    return Retention(
+        seconds=settings.call_retention, bytes=settings.call_retention_bytes, calls=settings.retention_calls
+    )
+
+
 class ConsoleHandlers:
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: Authenticator, settings: Settings) -> None:
         self._authenticator = authenticator
+        self._settings = settings
 
     async def page(self, request: Request) -> Response:
         return _send(request, "index.html", _HTML, _POLICY)
@@ -108,7 +125,14 @@ class ConsoleHandlers:
         scopes = sorted(principal.scopes)
         keyed = not await self._authenticator.is_off()
         return json_response(
-            Whoami(id=principal.id, name=principal.name, scopes=scopes, keyed=keyed, version=version())
+            Whoami(
+                id=principal.id,
+                name=principal.name,
+                scopes=scopes,
+                keyed=keyed,
+                version=version(),
+                retention=_retention(self._settings),
+            )
         )
 
     def operations(self) -> tuple[Operation, ...]:
@@ -127,7 +151,7 @@ class ConsoleHandlers:
             *(_asset(name, kind) for name, kind in ASSETS.items()),
             Operation(
                 route="GET /whoami",
-                description="The key of this request, and its scopes.",
+                description="The key of this request, and its scopes; and how long this server keeps ended calls.",
                 handler=self.whoami,
                 scopes=ANY_SCOPE,
                 responses={200: ResponseSpec(description="The key.", model=Whoami)},

@@ -124,6 +124,8 @@ class TestLooking:
             check for check in json.loads(inside("doctor", "--json").stdout)["checks"] if check["name"] == "retention"
         ]
         assert kept[0]["found"].startswith("ended calls are kept for 30 days, at most 2.0 GiB")
+        ended = inside("ps", "--all", CLICKET_RETENTION="60", CLICKET_RETENTION_CALLS="1000").stderr
+        assert "kept for 1 min 0 s, at most 2.0 GiB and 1,000 calls;" in ended.replace("\n", " ")
         sick = inside("doctor", "--store", "sqlite:///wrong.db")
         assert sick.returncode == 3
         assert "✗ store" in sick.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,9 @@ class Host:
 
     def __init__(self, on_record: list[dict[str, Any]]) -> None:
         self._on_record = on_record
+
+    def while_open(self) -> nullcontext[None]:
+        return nullcontext()
 
     def lives(self, id: str, thread: str) -> bool:
         return True

@@ -456,6 +456,8 @@ export interface Principal {
   scopes: string[];
   keyed: boolean;
   version: string;
+  /** How long ended calls are kept; a server of an older version does not say it. */
+  retention?: { seconds: number; bytes: number | null; calls: number | null };
 }
 
 export interface JsonSchema {

@@ -71,7 +71,8 @@ export const percent = (share: number | null): string => (share === null ? "–"
 export function bytes(size: number): string {
   if (size < 1024) return `${size} B`;
   if (size < 1024 * 1024) return `${(size / 1024).toFixed(1)} KiB`;
-  return `${(size / 1024 / 1024).toFixed(1)} MiB`;
+  if (size < 1024 ** 3) return `${(size / 1024 / 1024).toFixed(1)} MiB`;
+  return `${(size / 1024 ** 3).toFixed(1)} GiB`;
 }
 
 export const shortId = (id: string): string => (id.length > 18 ? `${id.slice(0, 8)}…${id.slice(-6)}` : id);

@@ -4,9 +4,10 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { Call } from "../../api/types";
 import { t } from "../../i18n";
 import { CallList, type Filter } from "../../model/call-list";
-import { number } from "../../model/format";
+import { bytes, duration, number } from "../../model/format";
 import { keyOf } from "../../model/fold";
 import { go, route, runLink } from "../../router";
+import { principal } from "../../session";
 import { onKey } from "../../ui/keys";
 import { Empty, Failure } from "../../ui/empty";
 import { VirtualRows } from "../../ui/virtual";
@@ -44,7 +45,7 @@ export function RunsScreen() {
   return (
     <div class="runs-screen">
       <header class="page-head">
-        <div class="title"><h1>{t("runs.title")}</h1>{list && <Count list={list} />}</div>
+        <div class="title"><h1>{t("runs.title")}</h1>{list && <Count list={list} />}<Kept /></div>
         <Columns />
       </header>
       <FilterBar />
@@ -56,6 +57,17 @@ export function RunsScreen() {
 function Count({ list }: { list: CallList }) {
   const count = list.rows.value.length;
   return <span class="count">{number(count)}{list.more.value ? "+" : ""}</span>;
+}
+
+/** Where a call that is looked for may have gone. */
+function Kept() {
+  const kept = principal.value?.retention;
+  if (!kept) return null;
+  const most = [
+    ...(kept.bytes === null ? [] : [bytes(kept.bytes)]),
+    ...(kept.calls === null ? [] : [t("runs.calls", { count: number(kept.calls) })]),
+  ].join(", ");
+  return <span class="hint">{t(most ? "runs.keptAtMost" : "runs.kept", { time: duration(kept.seconds), most })}</span>;
 }
 
 function Table({ list, filter }: { list: CallList; filter: Filter }) {

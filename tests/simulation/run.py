@@ -23,6 +23,8 @@ from tests.simulation.world import World
 __all__ = ["Outcome", "run_seed", "run_seeds"]
 
 _BATCH = 20
+_SAY_EVERY = 60.0
+"""Seconds between two lines of progress."""
 _graveyard: list[Any] = []
 """Worlds that are over. Nothing of a crashed process may be freed: its `finally` blocks would run."""
 
@@ -166,9 +168,13 @@ def main() -> None:
         start = int(time.time()) * 1_000
         seeds, ends = range(start, start + 10_000_000), time.monotonic() + given.minutes * 60
     began, ran, bad, steps, kinds = time.perf_counter(), 0, 0, 0, Counter[str]()
+    said = began
     for outcome in run_seeds(seeds, given.jobs, until=ends):
         steps += outcome.steps
         ran += 1
+        if not given.until_bad and time.perf_counter() > said + _SAY_EVERY:
+            said = time.perf_counter()
+            print(f"{ran} seeds, {bad} bad, {ran / (said - began):.1f} seeds/s", file=sys.stderr, flush=True)
         if given.until_bad and outcome.problems:
             found = {"seed": outcome.seed, "problems": outcome.problems[:3], "tried": outcome.seed - seeds[0] + 1}
             print(json.dumps(found))

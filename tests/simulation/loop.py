@@ -50,6 +50,22 @@ class Node:
 NODE: ContextVar[Node | None] = ContextVar("NODE", default=None)
 
 
+class _Task(asyncio.Task[Any]):
+    """Sets of tasks, as asyncio itself has them, are in an order that their addresses do not change."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _Future(asyncio.Future[Any]):
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
 class SimulatedLoop(asyncio.BaseEventLoop):
     def __init__(self, chance: random.Random, order: Order = "uniform", *, slow: float = 0.0) -> None:
         super().__init__()
@@ -95,10 +111,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """It is left in the heap, and skipped when its time comes."""
 
+    def create_future(self) -> asyncio.Future[Any]:
+        future = _Future(loop=self)
+        future.number = next(self._numbers)
+        return future
+
     def _make_task(
         self, loop: asyncio.AbstractEventLoop, coro: Any, context: Context | None = None
     ) -> asyncio.Task[Any]:
-        task = asyncio.Task(coro, loop=loop, context=context)
+        task = _Task(coro, loop=loop, context=context)
+        task.number = next(self._numbers)
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._kept.append(task)  # a task of a crashed node never goes on, and its `finally` blocks never run
         return task

@@ -56,6 +56,12 @@ def test_a_seed_repeats_byte_by_byte(seed: tuple[str, ...]) -> None:
     assert len(first.splitlines()) > 500
 
 
+def test_a_seed_is_the_same_alone_and_after_others() -> None:
+    shown = run("tests.simulation.run", "--seed", "12")
+    among = list(run_seeds(range(9, 13), jobs=1))[-1]
+    assert (among.seed, f"{among.steps} steps") == (12, shown.splitlines()[0].rpartition(", ")[2])
+
+
 def test_a_planted_mistake_is_found() -> None:
     mutant = "after a crash every started call runs again"
     found = run(

@@ -43,8 +43,8 @@ class Limiter:
         self._ready: dict[str, list[_Offer]] = {}
         """Groups that may have a call to start, by caller, in the order of the callers' turns."""
         self._left: dict[_Group, int] = {}
-        self._parked: dict[Key, set[_Group]] = {}
-        self._blocked: set[Key] = set()
+        self._parked: dict[Key, dict[_Group, None]] = {}
+        self._blocked: dict[Key, None] = {}
         self.on_free: Callable[[], None] | None = None
         """Called when a slot is free, while calls of other processes wait for one."""
 
@@ -137,12 +137,13 @@ class Limiter:
 
     def block(self, key: Key) -> None:
         """Start no call that needs this key, although this process has room: other processes hold all its slots."""
-        self._blocked.add(key)
+        self._blocked[key] = None
 
     def unblock(self, kind: str, name: str | None = None) -> None:
         """Calls that wait for a blocked key of this kind may try again; with `name`, for the key of that tool alone."""
         keys = [key for key in self._blocked if key[0] == kind and name in (None, key[1])]
-        self._blocked.difference_update(keys)
+        for key in keys:
+            del self._blocked[key]
         for key in keys:
             for group in self._parked.pop(key, ()):
                 self._offer(group)
@@ -190,7 +191,7 @@ class Limiter:
                 heapq.heappush(offers, offer)  # no call can start now
                 return
             if exhausted is not None:
-                self._parked.setdefault(exhausted, set()).add(group)
+                self._parked.setdefault(exhausted, {})[group] = None
                 continue
             call = heapq.heappop(places)[2]
             if places:

@@ -106,7 +106,7 @@ class Hub:
         self.clock = clock
         self.opened_at: float = clock.now()
         self.listeners: list[Callable[[Change], object]] = []
-        self.watchers: set[Watcher] = set()
+        self.watchers: dict[Watcher, None] = {}
         self.recorder: ChangeRecorder | None = None
         self._slots = slots
         self._spawn = spawn

@@ -125,7 +125,7 @@ class ThreadHub:
     async def watch(self) -> AsyncIterator[Change]:
         """Changes of status from now on, of this process and of others."""
         watcher = Watcher(self._caller, self.thread)
-        self._hub.watchers.add(watcher)
+        self._hub.watchers[watcher] = None
         try:
             known = {name: state.status for name, state in (await self.states()).items()}
             while True:
@@ -149,7 +149,7 @@ class ThreadHub:
                             reason=state.reason, at=state.last_updated,
                         )  # fmt: skip
         finally:
-            self._hub.watchers.discard(watcher)
+            self._hub.watchers.pop(watcher, None)
 
     # Changing.
 

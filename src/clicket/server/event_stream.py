@@ -120,11 +120,11 @@ class Reader:
 
     async def wait(self, notifier: Notifier) -> None:
         self._wake = asyncio.get_running_loop().create_future()
-        notifier.waiters.add(self)
+        notifier.waiters[self] = None
         try:
             await self._wake
         finally:
-            notifier.waiters.discard(self)
+            notifier.waiters.pop(self, None)
             self._wake = None
 
 
@@ -133,7 +133,8 @@ class Notifier:
     a pause follows: then each reader gets several events at once, and most of the loop's time is left for calls."""
 
     def __init__(self) -> None:
-        self.waiters: set[Reader] = set()
+        self.waiters: dict[Reader, None] = {}
+        """In the order in which they began to wait."""
         self._notified = False
         self._next: asyncio.Handle | None = None
         self._left: list[Reader] = []
@@ -178,7 +179,7 @@ class EventStreams:
         self.heartbeat = heartbeat
         self.stall = stall
         self._revocation = revocation
-        self.open: set[Reader] = set()
+        self.open: dict[Reader, None] = {}
         self.dropped = 0
         self.closing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -216,7 +217,7 @@ class EventStreams:
         reader = Reader(request.scope, after, sees, encode=as_lines if lines else None)
         reader.last_sent_at = loop.time()
         reader.scope["clicket.started"] = True
-        self.open.add(reader)
+        self.open[reader] = None
         if self._timer is None:
             self._tick()
         leaving = loop.create_task(_wait_for_disconnect(reader, request.receive))
@@ -229,7 +230,7 @@ class EventStreams:
                 if not reader.disconnected:
                     await self._send(reader, send, {"type": "http.response.body", "body": b""})
         finally:
-            self.open.discard(reader)
+            self.open.pop(reader, None)
             await end_task(leaving)
         return AlreadySent()
 

@@ -37,7 +37,7 @@ class ProcessPool:
         self._grace = grace
         self._idle_time = idle
         self._warm = warm
-        self._workers: set[Worker] = set()  # alive: starting, idle, in use or ending
+        self._workers: dict[Worker, None] = {}  # alive: starting, idle, in use or ending
         self._leaving: set[Worker] = set()
         self._starting = 0
         self._idle: dict[Worker, asyncio.TimerHandle] = {}
@@ -119,7 +119,7 @@ class ProcessPool:
             except UsageError as error:  # a script without a main guard
                 self._give_up(error)
                 return
-            self._workers.add(worker)
+            self._workers[worker] = None
             self._starting += 1
             self._spawn_task(self._bring_up(worker))
 
@@ -161,7 +161,7 @@ class ProcessPool:
         self._spawn_task(worker.stop())
 
     def _ended(self, worker: Worker) -> None:
-        self._workers.discard(worker)
+        self._workers.pop(worker, None)
         self._leaving.discard(worker)
         timer = self._idle.pop(worker, None)
         if timer is not None:

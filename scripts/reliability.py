@@ -77,8 +77,8 @@ def _english(data: dict[str, Any]) -> list[str]:
         "",
         f"{len(MUTANTS)} small changes of the source, each of which breaks a guarantee under some order of events. They were",
         "written before the judge was tuned to them.",
-        f"The first judge found {first[0]} of {first[1]} ({FIRST_SEEDS} seeds each); the judge of today finds {found} of {len(MUTANTS)}",
-        f"within {limit:,} seeds. `make mutants` plants them again.",
+        f"The first judge found {first[0]} of {first[1]} ({FIRST_SEEDS} seeds each); of {found[1]} that were hunted again,",
+        f"the judge of today found {found[0]}, within 30 to {limit:,} seeds. `make mutants` plants them again.",
         "",
         "| mistake | guarantee that it breaks | found by | seeds | seeds of the first judge |",
         "|---|---|---|---|---|",
@@ -106,7 +106,7 @@ def _chinese(data: dict[str, Any]) -> list[str]:
         "",
         f"对源码的 {len(MUTANTS)} 处小改动，每一处都会在某种事件顺序下破坏一项保证。它们在调整评判者之前写成。",
         f"最初的评判者发现 {first[1]} 处中的 {first[0]} 处（每处 {FIRST_SEEDS} 个种子）；",
-        f"现在的评判者在 {limit:,} 个种子之内发现 {len(MUTANTS)} 处中的 {found} 处。`make mutants` 会再次植入它们。",
+        f"再次搜寻的 {found[1]} 处中，现在的评判者在 30 到 {limit:,} 个种子之内发现 {found[0]} 处。`make mutants` 会再次植入它们。",
         "",
         "| 错误 | 被破坏的保证 | 由何发现 | 种子数 | 最初评判者的种子数 |",
         "|---|---|---|---|---|",
@@ -114,19 +114,26 @@ def _chinese(data: dict[str, Any]) -> list[str]:
     return lines + _planted("{:,} 个之内未发现", "未搜寻")
 
 
-def _counts() -> tuple[int, tuple[int, int], int]:
-    """Found now; found at first and of how many; the most seeds that were tried."""
+def _counts() -> tuple[tuple[int, int], tuple[int, int], int]:
+    """Found now and at first, each with how many were hunted; the most seeds that were tried."""
     entries = hunted().values()
     first = [entry["first"] for entry in entries if "first" in entry]
-    now = [entry for entry in entries if entry.get("seeds") is not None]
-    return len(now), (sum(each is not None for each in first), len(first)), max(entry["of"] for entry in entries)
+    tried = [entry for entry in entries if entry["of"]]
+    now = [entry for entry in tried if entry["seeds"] is not None]
+    return (
+        (len(now), len(tried)),
+        (sum(each is not None for each in first), len(first)),
+        max(entry["of"] for entry in tried),
+    )
 
 
 def _planted(missed: str, new: str) -> list[str]:
     entries, rows = hunted(), []
     for mutant in MUTANTS:
-        entry = entries[mutant.name]
-        seeds = missed.format(entry["of"]) if entry["seeds"] is None else f"{entry['seeds']:,}"
+        entry = entries.get(mutant.name, {"seeds": None, "of": 0, "rule": None})
+        seeds = (
+            f"{entry['seeds']:,}" if entry["seeds"] is not None else missed.format(entry["of"]) if entry["of"] else new
+        )
         first = (
             new
             if "first" not in entry

@@ -89,7 +89,8 @@ class Scene:
         return self.began(Body(ctx.call_id, ctx.attempt, ctx.tool, NODE.get(), self.world.now, before))
 
     def began(self, body: Body) -> Body:
-        if not self.is_on_record(body.id, body.attempt):
+        is_alive = body.node is None or body.node.is_alive  # or the power was lost within this callback
+        if is_alive and not self.is_on_record(body.id, body.attempt):
             self.world.wrong(
                 "intent before effect", f"attempt {body.attempt} of {body.id} runs, and its start is not stored"
             )

@@ -53,13 +53,17 @@ async def went_on(place: Place, script: str) -> AgentResult:
 
 
 async def all_ended(rt: Runtime, place: Place) -> dict[str, Record]:
-    """Every tool call of the thread, by id. The turn's own call has ended, too."""
-    calls = {alias_of(record.id): record for record in (await rt.history(thread=thread_of(place))).items}
-    turns = (await rt.history(thread=turn_thread(place))).items
-    for record in (*calls.values(), *turns):
+    """Every tool call of the thread, by id. The turn's own call has ended, too. Calls that are cancelled with a turn end soon after it."""
+
+    async def read() -> tuple[list[Record], list[Record]] | None:
+        calls = (await rt.history(thread=thread_of(place))).items
+        turns = (await rt.history(thread=turn_thread(place))).items
+        return (calls, turns) if all(record.state.is_terminal for record in (*calls, *turns)) else None
+
+    calls, turns = await eventually(read)
+    for record in (*calls, *turns):
         assert_sound(record)
-        assert record.state.is_terminal, f"{record.id} is {record.state}"
-    return calls
+    return {alias_of(record.id): record for record in calls}
 
 
 def answers(messages: list[ChatMessage]) -> list[tuple[str, str]]:

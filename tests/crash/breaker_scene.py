@@ -106,7 +106,8 @@ def tend(given: dict[str, Any]) -> None:
 
 async def carry_out(place: Place, tasks: int) -> list[str]:
     folder = Path(place.folder)
-    rt = Runtime([_book(folder)], settings=place.settings())
+    # On a slow machine a process may be killed before any turn has made a step, so no number of kills ends a turn.
+    rt = Runtime([_book(folder)], settings=place.settings(max_claims=1_000))
     agents = [
         ReActAgent(rt, Insistent(folder), name=f"agent{n}", max_steps=200, max_repeats=None) for n in range(tasks)
     ]

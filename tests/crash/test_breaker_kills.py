@@ -53,7 +53,7 @@ async def test_calls_after_forty_kills_are_not_refused(place: Place, nest: Nest)
 
 async def tasks_killed(nest: Nest, place: Place, tasks: int, kills: int, longest: float) -> None:
     """Every task ends as it would without kills: each booking is made once, and no call is refused. A process lives
-    `longest` seconds at most between two kills: long enough for every task to make progress."""
+    `longest` seconds at most between two kills."""
     chance = random.Random(f"{tasks} {kills}")
     killed = 0
     for _ in range(kills):

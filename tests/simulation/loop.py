@@ -53,7 +53,9 @@ NODE: ContextVar[Node | None] = ContextVar("NODE", default=None)
 class _Task(asyncio.Task[Any]):
     """Sets of tasks, as asyncio itself has them, are in an order that their addresses do not change."""
 
-    number = 0
+    def __init__(self, coro: Any, number: int, **given: Any) -> None:
+        self.number = number  # before asyncio puts the task into its own set
+        super().__init__(coro, **given)
 
     def __hash__(self) -> int:
         return self.number
@@ -119,8 +121,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _make_task(
         self, loop: asyncio.AbstractEventLoop, coro: Any, context: Context | None = None
     ) -> asyncio.Task[Any]:
-        task = _Task(coro, loop=loop, context=context)
-        task.number = next(self._numbers)
+        task = _Task(coro, next(self._numbers), loop=loop, context=context)
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._kept.append(task)  # a task of a crashed node never goes on, and its `finally` blocks never run
         return task

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -92,6 +93,7 @@ def _fork(seeds: Sequence[int]) -> tuple[int, int]:
         os.close(write)
         return pid, read
     code = 1
+    gc.disable()  # nothing of a world that is over may be freed, so there is nothing to collect
     try:
         os.close(read)
         with os.fdopen(write, "wb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -197,19 +198,27 @@ async def test_a_wait_inside_a_called_agent_that_began_before_a_restart_is_not_c
 
     policy = Policy(ask=["echo"])
     async with make([echo], sqlite, policy=policy, close_timeout=0.0) as rt:
-        agent = nested(rt, 2, max_seconds=5)
+        agent = nested(rt, 2, max_seconds=50)
         await agent.begin("go", thread="t")
         await eventually(lambda: _waits(agent))
     clock = StepClock()
     monkeypatch.setattr("clicket.agents.tool_step.Stopwatch", Watched)
     async with with_clock(make([echo], sqlite, policy=policy), clock) as rt:
-        agent = nested(rt, 2, max_seconds=5)
+        agent = nested(rt, 2, max_seconds=50)
         run = asyncio.create_task(agent.run("go", thread="t"))
-        await found.wait()
+
+        async def stepped(condition: Callable[[], object]) -> None:
+            """Some agents follow the call that they wait for through the store, at intervals: a little time passes with each look."""
+            while not condition():
+                await clock.run(0.005)
+                await asyncio.sleep(0.003)
+
+        await stepped(found.is_set)
         await clock.run(60)
         assert not run.done()
         [asked] = (await agent.look("t")).waiting_for
         assert await rt.approve(asked)
+        await stepped(run.done)
         assert (await run).stopped == "finished"
 
 

@@ -22,6 +22,8 @@ __all__ = ["NODE", "Node", "Order", "SimulatedLoop", "Stuck"]
 Order = Literal["first", "uniform", "priorities"]
 """How the next callback is picked: the oldest, any, or the one of the highest priority, where priorities change now and then."""
 _MOST_STEPS = 400_000
+_CHANGES = 0.01
+"""How likely a callback that is due has its object's priority changed at a step."""
 
 
 class Stuck(Exception):
@@ -80,6 +82,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._numbers = itertools.count()
         self._waiting: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._due: list[asyncio.Handle] = []
+        self._by_priority: list[tuple[float, int, asyncio.Handle]] = []
+        """What is due, as a heap, if priorities decide."""
         self._priorities: dict[int, float] = {}
         self._kept: list[Any] = []
         self.set_task_factory(self._make_task)
@@ -95,7 +99,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
-        self._due.append(handle)
+        self._add(handle)
         return handle
 
     call_soon_threadsafe = call_soon  # there is one thread
@@ -154,12 +158,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.on_step()
 
     def _next(self) -> asyncio.Handle:
-        due = self._due
         while True:
             while self._waiting and self._waiting[0][0] <= self._at:
-                due.append(heapq.heappop(self._waiting)[2])
-            while due:
-                handle = due.pop(self._pick())
+                self._add(heapq.heappop(self._waiting)[2])
+            while self._due or self._by_priority:
+                handle = self._pick()
                 if handle._cancelled:
                     continue
                 node: Node | None = handle._context.get(NODE)
@@ -178,27 +181,42 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._at = max(self._at, self._waiting[0][0])
 
     def _resume(self, node: Node) -> None:
-        self._due.extend(node.held)
+        for handle in node.held:
+            self._add(handle)
         node.held = []
 
-    def _pick(self) -> int:
+    def _add(self, handle: asyncio.Handle) -> None:
+        if self.order == "priorities":
+            priority = self._priority(_owner(handle))
+            heapq.heappush(self._by_priority, (-priority, next(self._numbers), handle))
+        else:
+            self._due.append(handle)
+
+    def _pick(self) -> asyncio.Handle:
+        if self.order == "priorities":
+            return self._pick_by_priority()
         due = self._due
         if len(due) == 1 or self.order == "first":
-            return 0
-        if self.order == "uniform":
-            at = int(self.chance.random() * len(due))
-        else:
-            at = max(range(len(due)), key=lambda each: (self._priority(due[each]), -each))
+            return due.pop(0)
+        at = int(self.chance.random() * len(due))
         of = _owner(due[at])
         for index in range(at):
             if _owner(due[index]) is of:
-                return index
-        return at
+                return due.pop(index)
+        return due.pop(at)
 
-    def _priority(self, handle: asyncio.Handle) -> float:
-        owner = _owner(handle)
+    def _pick_by_priority(self) -> asyncio.Handle:
+        due = self._by_priority
+        if len(due) > 1 and self.chance.random() < _CHANGES * len(due):
+            changed = _owner(due[int(self.chance.random() * len(due))][2])
+            priority = self._priorities[id(changed)] = self.chance.random()
+            due[:] = [(-priority if _owner(each[2]) is changed else each[0], *each[1:]) for each in due]
+            heapq.heapify(due)
+        return heapq.heappop(due)[2]
+
+    def _priority(self, owner: Any) -> float:
         found = self._priorities.get(id(owner))
-        if found is None or self.chance.random() < 0.01:
+        if found is None:
             self._kept.append(owner)  # or another object might get its number
             found = self._priorities[id(owner)] = self.chance.random()
         return found

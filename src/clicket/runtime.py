@@ -27,7 +27,8 @@ from clicket.compose import compose, wait_for_store
 from clicket.credentials_view import credentials
 from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
-from clicket.errors import UsageError
+from clicket.engine.handles import MOST_TRIES
+from clicket.errors import NotFound, UsageError
 from clicket.external_calls import check_token, complete, emit, fail, heartbeat, report_progress
 from clicket.grants_view import Grants
 from clicket.hub import ThreadHub
@@ -236,7 +237,7 @@ class Runtime:
         except Fenced:  # it was taken over
             handle = engine.handles.of(call)
         except Duplicate:  # another call has the id
-            handle = await self._known(msgspec.structs.replace(request, id=call.id))
+            handle = await self._known(msgspec.structs.replace(request, id=call.id), MOST_TRIES)
         try:
             return await handle.result()
         except CancelledError:
@@ -248,14 +249,16 @@ class Runtime:
         """Submit a call; returns as soon as it is durable."""
         return await self._submit(request_of(tool, arguments, options))
 
-    async def _submit(self, request: ToolCall) -> CallHandle:
+    async def _submit(self, request: ToolCall, tries: int = MOST_TRIES) -> CallHandle:
         call = await self._accept(checked(request))
         if not isinstance(call, Call):
             return call
         try:
             await self._opened.ending.created(call)
-        except (Duplicate, Fenced):
-            return await self._known(msgspec.structs.replace(request, id=call.id))
+        except Fenced:
+            return await self._known(msgspec.structs.replace(request, id=call.id), 0)
+        except Duplicate:
+            return await self._known(msgspec.structs.replace(request, id=call.id), tries)
         return self._opened.handles.of(call)
 
     async def stream(
@@ -280,15 +283,19 @@ class Runtime:
             known = await engine.handles.repeated(request, self._origin.caller)
             if known is not None:
                 return known
-        return await engine.admission.accept(request, self._origin, in_callers_task=in_callers_task)
+        return await engine.admission.accept(
+            request, self._origin, in_callers_task=in_callers_task, may_repeat=request.id is not None
+        )
 
-    async def _known(self, request: ToolCall) -> CallHandle:
-        """The id is in use: return the handle if it is the same call, else raise `Conflict`."""
-        assert request.id is not None
-        engine = self._opened
-        stored = await engine.stored_calls.find(request.id, request.thread, self._origin.caller)
-        engine.arguments.same_or_conflict(request, stored.events[0])
-        return engine.handles.of_stored(stored, request.id)
+    async def _known(self, request: ToolCall, tries: int) -> CallHandle:
+        """The id was in use: the handle if it is the same call, else raise `Conflict`. If it has become free, the call is made, after so
+        many `tries` at most."""
+        try:
+            return await self._opened.handles.taken(request, self._origin.caller)
+        except NotFound:
+            if not tries:
+                raise
+        return await self._submit(request, tries - 1)
 
     # Controlling calls.
 

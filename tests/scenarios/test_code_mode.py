@@ -397,7 +397,9 @@ async def test_the_limit_of_uses_holds() -> None:
         assert len((await rt.history(thread="t", tool="add")).items) == 6
 
 
-async def test_a_runtime_that_closes_hands_the_program_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("removed", [False, True])
+async def test_a_runtime_that_closes_hands_the_program_back(tmp_path: Path, removed: bool) -> None:
+    """`removed`: retention removes the uses before the program runs again, and keeps their outcomes."""
     gate, later = Gate(), Gate()
     paid: list[int] = []
 
@@ -413,6 +415,9 @@ async def test_a_runtime_that_closes_hands_the_program_back(tmp_path: Path) -> N
     await until_printed(handle, "paid")
     await eventually(lambda: gate.inside == 1)
     await rt.close(patience=0)
+    if removed:
+        async with make([], sqlite_url(tmp_path)) as sweeper:
+            assert (await sweeper.sweep(sweeper.retention(sweeper.clock.now() + 1))).calls == 2
     later.opened.set()
     repeatable = later.tool()
     async with with_tools(counted, repeatable, store=sqlite_url(tmp_path)) as again:

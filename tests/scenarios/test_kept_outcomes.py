@@ -14,9 +14,10 @@ from tests.redis_server import redis_server
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import served
 
-from clicket import Conflict, Runtime, State, tool
+from clicket import Conflict, Runtime, State, ToolCall, tool
 from clicket.client import Client
 from clicket.errors import NotFound
+from clicket.ports import Append
 from clicket.testing import StepClock, memory_runtime
 
 DAY = 24 * 3600.0
@@ -105,6 +106,81 @@ async def test_an_outcome_outlives_its_events(url: Callable[[], str]) -> None:
             assert (await other.call("charge", {"cents": 5}, id="order-7", thread=thread)).success
         assert len(runs) == len(before) + 3
         assert len(await rt.store.documents("outcome")) == 2
+
+
+@pytest.mark.parametrize("how", ["call", "submit"])
+@pytest.mark.parametrize("moment", ["repeated", "taken"])
+async def test_a_call_that_is_removed_while_it_is_sent_again_does_not_run_again(
+    url: Callable[[], str], monkeypatch: pytest.MonkeyPatch, how: str, moment: str
+) -> None:
+    """Removed just before the creation of the second call, or just after it was refused because the first one was still there."""
+    runs.clear()
+    async with make(TOOLS, url()) as rt:
+        first = await rt.call("charge", {"cents": 5}, id="order-7")
+        handles, removed = rt.engine.handles, list[int]()
+        look = getattr(handles, moment)
+
+        async def look_meanwhile(*given: Any) -> Any:
+            found = await look(*given) if moment == "repeated" else None
+            removed.append(await forget_events(rt))
+            return found if moment == "repeated" else await look(*given)
+
+        monkeypatch.setattr(handles, moment, look_meanwhile)
+        if how == "call":
+            again = await rt.call("charge", {"cents": 5}, id="order-7")
+        else:
+            again = await (await rt.submit("charge", {"cents": 5}, id="order-7")).result()
+        assert removed == [1]
+        assert (again.output, again.state) == (first.output, State.COMPLETED)
+        with pytest.raises(Conflict):
+            await rt.submit("charge", {"cents": 6}, id="order-7")
+        assert (await rt.history()).items == []
+    assert runs == [5]
+
+
+async def test_an_outcome_that_cannot_be_removed_ends_the_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call whose id was refused for an outcome that is too old is made anew, but not without end."""
+    runs.clear()
+    clock = StepClock()
+    async with memory_runtime(TOOLS, clock=clock) as rt:
+        await rt.call("charge", {"cents": 1}, id="a")
+        await forget_events(rt)
+        clock.advance(31 * DAY)
+        asked: list[str] = []
+
+        async def refuse(kind: str, key: str) -> bool:
+            asked.append(kind)
+            return False
+
+        with monkeypatch.context() as patch:
+            patch.setattr(rt.store, "delete_document", refuse)
+            with pytest.raises(NotFound):
+                await rt.call("charge", {"cents": 1}, id="a")
+        assert set(asked) == {"outcome"}
+        assert runs == [1]
+        assert (await rt.call("charge", {"cents": 1}, id="a")).success
+    assert runs == [1, 1]
+
+
+async def test_only_an_id_of_the_caller_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with memory_runtime(TOOLS) as rt:
+        looked: list[bool] = []
+        append = rt.engine.journal._append
+
+        def watch(change: Append, done: Any) -> None:
+            if change.expect == 0:
+                looked.append(change.unless is not None)
+            append(change, done)
+
+        monkeypatch.setattr(rt.engine.journal, "_append", watch)
+        await rt.call("charge", {"cents": 1})
+        await (await rt.submit("charge", {"cents": 1})).result()
+        await rt._call(ToolCall("charge", {"cents": 1}, id="made"), is_new=True)
+        assert looked == [False] * 3
+        await rt.call("charge", {"cents": 1}, id="a")
+        await rt.submit("charge", {"cents": 1}, id="b")
+        await rt.call("charge", {}, id="c")  # refused, and on record
+        assert looked == [False] * 3 + [True] * 3
 
 
 async def test_what_is_kept_is_small_and_has_no_secret(store: str) -> None:

@@ -1600,6 +1600,31 @@ _RETENTION = (
         "A call that is repeated under its id does not run again, long after its events are gone.",
     ),
     Mutant(
+        "a call is created although an outcome is kept under its id",
+        "retention",
+        (
+            Change(
+                "runtime.py",
+                "in_callers_task=in_callers_task, may_repeat=request.id is not None\n",
+                "in_callers_task=in_callers_task, may_repeat=False\n",
+            ),
+        ),
+        "A call that is repeated under its id does not run again, also in the moment in which its events are removed.",
+    ),
+    Mutant(
+        "SQLite does not look for the document that forbids a creation",
+        "retention",
+        (
+            Change(
+                "stores/sqlite/appends.py",
+                "                _INSERT_UNLESS if unless else _INSERT_CALL,\n"
+                "                (*row, call.priority, size, *times, in_row, request_id, code, *unless),\n",
+                "                _INSERT_CALL,\n                (*row, call.priority, size, *times, in_row, request_id, code),\n",
+            ),
+        ),
+        "A creation is refused, in the same transaction, if the document is there that it names.",
+    ),
+    Mutant(
         "retention removes calls after a quarter of their time",
         "retention",
         (

@@ -229,6 +229,8 @@ class StoreModel:
         its = change.call
         if self._find(its.id, its.thread, its.caller) is not None:
             return Duplicate(f"the id {its.id!r} is taken in thread {its.thread!r}")
+        if change.unless is not None and self.document(*change.unless) is not None:
+            return Duplicate(f"the document {change.unless} is there")
         self.last_key += 1
         change.key = self.last_key
         call = _Call(

@@ -370,6 +370,13 @@ def _use(r: Random, at: float) -> CacheUse | None:
 
 
 def _creation(world: _World, r: Random) -> Append:
+    change = _new_call(world, r)
+    if r.random() < 0.3:
+        change.unless = (r.choice(("kind", "kinds")), r.choice(_NAMES))
+    return change
+
+
+def _new_call(world: _World, r: Random) -> Append:
     number = world.next()
     row = CallRow(
         r.choice(_IDS), r.choice(_THREADS), r.choice(_CALLERS), r.choice(_TOOLS), 100.0 + 130.0 * r.randrange(12), r.choice((0, 0, 5, -1))
@@ -467,7 +474,7 @@ def _text(change: Append) -> str:
     parts += [f"fence={change.fence}", change.state.value, f"events={change.last - change.expect}"]
     for name, default in (
         ("ended_at", None), ("waiting_for", None), ("owned", True), ("queue", ""), ("request", False), ("claim", False),
-        ("artifacts", ()), ("stats", None), ("cache", None),
+        ("artifacts", ()), ("stats", None), ("cache", None), ("unless", None),
     ):  # fmt: skip
         if getattr(change, name) != default:
             parts.append(f"{name}={getattr(change, name)!r}".replace("x" * 20, ""))

@@ -16,6 +16,7 @@ from clicket.engine.credential_waits import CredentialWaits
 from clicket.engine.due_calls import DueCalls
 from clicket.engine.ending import Ending
 from clicket.engine.handover import HandOver
+from clicket.engine.kept_outcomes import place_of
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
 from clicket.engine.plans import Plans
@@ -99,7 +100,9 @@ class Admission:
         """From now on calls are left to other processes, or run here again."""
         self._gives_away = leave
 
-    def accept_now(self, request: ToolCall, origin: Origin, in_callers_task: bool = False) -> Call | None:
+    def accept_now(
+        self, request: ToolCall, origin: Origin, in_callers_task: bool = False, may_repeat: bool = False
+    ) -> Call | None:
         """Accept a call without waiting. None: the hub must read the store first, or the arguments are big; call `accept`."""
         hub = self._hub
         # If no other process writes, no tool failed and none depends on others, every tool is available.
@@ -109,8 +112,12 @@ class Admission:
             return None
         if self.closing or self._journal.unsaved:
             self._check_open()
-        now, monotonic, made = self._now, self._monotonic, new_id()
-        entry = Entry(request.id or made, request.thread, origin.caller, request.tool, now(), request.priority)
+        now, monotonic, made, unless = self._now, self._monotonic, new_id(), None
+        if may_repeat and request.id:
+            unless = place_of(request.id, request.thread, origin.caller)
+        entry = Entry(
+            request.id or made, request.thread, origin.caller, request.tool, now(), request.priority, False, unless
+        )
         call = Call(entry, request, origin, monotonic(), made, request.arguments, in_callers_task, True)
         try:
             self._admit(call, None, True)
@@ -126,13 +133,17 @@ class Admission:
         if trouble is not None:
             raise StoreUnavailable(f"No call was made: {trouble.message}", lasting=True, **trouble.details)
 
-    async def accept(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call:
+    async def accept(
+        self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False, may_repeat: bool = False
+    ) -> Call:
         """Accept a call after the hub has read what it needs. There is no wait between its check and the acceptance."""
         trial, judged = None, await self._pipeline.judge_ahead(request)
         if self._hub.needs_look(request.tool, request.thread, origin.caller):
             trial = await self._hub.look(request.tool, request.thread, origin.caller)
         try:
-            return self.take(request, origin, in_callers_task=in_callers_task, trial=trial, judged=judged)
+            return self.take(
+                request, origin, in_callers_task=in_callers_task, trial=trial, judged=judged, may_repeat=may_repeat
+            )
         except BaseException:
             if trial is not None:
                 self._slots.give(trial)
@@ -149,16 +160,20 @@ class Admission:
         internal: bool = False,
         denied: str = "",
         judged: Judged | None = None,
+        may_repeat: bool = False,
     ) -> Call:
         """Accept a call. Its first commit is under way when this returns; the call is visible once that is durable.
 
         `in_callers_task`: the caller goes on to `Running.run`. `internal`: a part of clicket makes the call, of a tool
         that callers cannot use. `denied`: record the call as refused, for this reason. `judged`: the judgement of big arguments.
+        `may_repeat`: an earlier call may have had the request's id, so an outcome that is kept of it forbids the call.
         """
         if self.closing or self._journal.unsaved:
             self._check_open()
-        made, caller, now = new_id(), origin.caller, self._now()
-        entry = Entry(request.id or made, request.thread, caller, request.tool, now, request.priority, internal)
+        made, caller, now, unless = new_id(), origin.caller, self._now(), None
+        if may_repeat and request.id:
+            unless = place_of(request.id, request.thread, caller)
+        entry = Entry(request.id or made, request.thread, caller, request.tool, now, request.priority, internal, unless)
         call = Call(entry, request, origin, self._monotonic(), made, request.arguments, in_callers_task, hub_checked)
         if trial is not None:
             call.hold_trial(trial)

@@ -323,7 +323,7 @@ class Engine:
         self.credentials, self.connecting = credential_book, connecting
         handles = self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
         nesting = NestedCallMaker(
-            admission, ending, handles, stored_calls, arguments,
+            admission, ending, handles,
             hold_clock=runner.hold_clock, release_clock=runner.release_clock, spawn=spawn,
         )  # fmt: skip
         self.book = book

@@ -13,12 +13,15 @@ from clicket.engine.ending import Ending
 from clicket.engine.kept_outcomes import KEPT, KeptOutcomes
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.stored_calls import StoredCalls
-from clicket.errors import ClicketError
+from clicket.errors import ClicketError, NotFound
 from clicket.journal import Fenced, Journal
 from clicket.model import Event, ToolCall, ToolResult, read, result_of
 from clicket.ports import Stored
 
-__all__ = ["CallHandle", "Handles"]
+__all__ = ["MOST_TRIES", "CallHandle", "Handles"]
+
+MOST_TRIES = 3
+"""How often a call is made anew whose id was refused, and then was free: the kept outcome was too old."""
 
 
 class Handles:
@@ -50,8 +53,8 @@ class Handles:
         return CallHandle(self, stored, id=id, thread=first["thread"], caller=first.get("caller", ""))
 
     async def repeated(self, request: ToolCall, caller: str) -> CallHandle | None:
-        """The handle of a call that runs here, or has left only its outcome, under the request's id; else None: the store refuses
-        an id that it has."""
+        """The handle of a call that runs here under the request's id; else None: the store refuses an id that it has, or whose
+        outcome it keeps."""
         assert request.id is not None
         live = self._live.find(request.id, request.thread, caller)
         if live is not None:
@@ -61,11 +64,21 @@ class Handles:
             if live.entry.durable:
                 self._arguments.same_or_conflict(request, live.entry.events[0])
                 return self.of(live)
-        kept = await self._kept.find(request.id, request.thread, caller)
-        if kept is None:
-            return None
-        self._arguments.same_or_conflict(request, kept.events[0])
-        return self.of_stored(kept, request.id)
+        return None
+
+    async def taken(self, request: ToolCall, caller: str) -> CallHandle:
+        """The handle of the call that has the request's id, or has left only its outcome. Raises `Conflict` if it is another call,
+        `NotFound` if there is none any more: the id is free."""
+        assert request.id is not None
+        try:
+            stored = await self._stored_calls.find(request.id, request.thread, caller)
+        except NotFound:  # its outcome is kept before it is removed
+            kept = await self._kept.find(request.id, request.thread, caller)
+            if kept is None:
+                raise
+            stored = kept
+        self._arguments.same_or_conflict(request, stored.events[0])
+        return self.of_stored(stored, request.id)
 
     async def find(self, id: str, thread: str | None, caller: str | None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""

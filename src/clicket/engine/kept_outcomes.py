@@ -1,7 +1,9 @@
 """Outcomes outlive events: a call that retention removed leaves its id, a hash of its arguments and its outcome for a longer time.
 
 So a call that is repeated under its id gets the recorded outcome and does not run again, long after its events are gone. Only ids
-that callers gave are kept: a caller cannot repeat an id that clicket made. An outcome is one small document of the store.
+that callers gave are kept: a caller cannot repeat an id that clicket made. An outcome is one small document of the store. It is written
+before its call is removed, and the store creates no call while the document of its identity is there (`Append.unless`): at each moment
+one of the two holds the id.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from clicket.model.codec import canonical, encode
 from clicket.model.unit import dump_unit, rows_of
 from clicket.ports import Clock, Store, Stored, StoredDocument
 
-__all__ = ["KEPT", "KeptOutcomes"]
+__all__ = ["KEPT", "KeptOutcomes", "place_of"]
 
 KEPT = -1
 """The key of a call of which only its outcome is left."""
@@ -49,16 +51,20 @@ class KeptOutcomes:
             end = next((event for event in events if event.is_terminal), None)
             if end is not None and end.at >= oldest:
                 data = events[0].data
-                key = _key(stored.id, data["thread"], data.get("caller", ""))
-                await self._store.put_document(_KIND, key, dump_unit(rows_of(_summary(events, end))), None)
+                kind, key = place_of(stored.id, data["thread"], data.get("caller", ""))
+                await self._store.put_document(kind, key, dump_unit(rows_of(_summary(events, end))), None)
 
     async def find(self, id: str, thread: str, caller: str) -> Stored | None:
-        """A removed call, with the few events that are left of it."""
-        key = _key(id, thread, caller)
-        now = self._store.document_now(_KIND, key)
-        document = await self._store.document(_KIND, key) if now is None else now[0]
-        events = [] if document is None else _events(id, document)
+        """A removed call, with the few events that are left of it. What was kept for its time is removed now: from then on the id is
+        free."""
+        kind, key = place_of(id, thread, caller)
+        now = self._store.document_now(kind, key)
+        document = await self._store.document(kind, key) if now is None else now[0]
+        if document is None:
+            return None
+        events = _events(id, document)
         if not events or events[-1].at < self._clock.now() - self._retention:
+            await self._store.delete_document(kind, key)
             return None
         return Stored(key=KEPT, fence=0, claims=0, owner=None, events=events, id=id)
 
@@ -82,8 +88,9 @@ def _is_named_by_caller(stored: Stored) -> bool:
     return data.get("idempotency_key") != stored.id and not str(data.get("tool", "")).startswith("agent:")
 
 
-def _key(id: str, thread: str, caller: str) -> str:
-    return blake2b(canonical([caller, thread, id]), digest_size=16).hexdigest()
+def place_of(id: str, thread: str, caller: str) -> tuple[str, str]:
+    """Kind and key of the document that has the outcome of a call."""
+    return _KIND, blake2b(canonical([caller, thread, id]), digest_size=16).hexdigest()
 
 
 def _events(id: str, document: StoredDocument) -> list[Event]:

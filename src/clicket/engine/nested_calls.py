@@ -11,11 +11,9 @@ import msgspec
 
 from clicket.call import Call
 from clicket.engine.admission import Admission
-from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.ending import Ending
-from clicket.engine.handles import CallHandle, Handles
-from clicket.engine.stored_calls import StoredCalls
-from clicket.errors import ClicketError
+from clicket.engine.handles import MOST_TRIES, CallHandle, Handles
+from clicket.errors import ClicketError, NotFound
 from clicket.execution import stop
 from clicket.journal import Fenced
 from clicket.model import ToolCall, ToolResult, read
@@ -38,8 +36,6 @@ class NestedCallMaker:
         admission: Admission,
         ending: Ending,
         handles: Handles,
-        stored_calls: StoredCalls,
-        arguments: ArgumentsOnRecord,
         *,
         hold_clock: Callable[[Call], None],
         release_clock: Callable[[Call], None],
@@ -48,8 +44,6 @@ class NestedCallMaker:
         self._admission = admission
         self._ending = ending
         self._handles = handles
-        self._stored_calls = stored_calls
-        self._arguments = arguments
         self._hold_clock = hold_clock
         self._release_clock = release_clock
         self._spawn = spawn
@@ -77,25 +71,30 @@ class NestedCallMaker:
             await self._hand_back(parent)
         return result
 
-    async def _submit(self, parent: Call, request: ToolCall, denied: str) -> CallHandle:
+    async def _submit(self, parent: Call, request: ToolCall, denied: str, tries: int = MOST_TRIES) -> CallHandle:
         """A new call, or the one that an earlier attempt made. Raises `Conflict` if that one was another."""
-        assert request.id is not None
-        if parent.entry.attempts > 1:
+        may_repeat = parent.entry.attempts > 1
+        if may_repeat:
             known = await self._handles.repeated(request, parent.caller)
             if known is not None:
                 return known
         admission, call = self._admission, None
         origin = msgspec.structs.replace(parent.origin, within=parent.entry.tool)
         if denied:
-            call = admission.take(request, origin, denied=denied)
+            call = admission.take(request, origin, denied=denied, may_repeat=may_repeat)
         else:
-            call = admission.accept_now(request, origin) or await admission.accept(request, origin)
+            call = admission.accept_now(request, origin, may_repeat=may_repeat) or await admission.accept(
+                request, origin, may_repeat=may_repeat
+            )
         try:
             await self._ending.created(call)
-        except (Duplicate, Fenced):
-            stored = await self._stored_calls.find(request.id, request.thread, parent.caller)
-            self._arguments.same_or_conflict(request, stored.events[0])
-            return self._handles.of_stored(stored, request.id)
+        except (Duplicate, Fenced) as refused:
+            try:
+                return await self._handles.taken(request, parent.caller)
+            except NotFound:
+                if isinstance(refused, Fenced) or not tries:
+                    raise
+            return await self._submit(parent, request, denied, tries - 1)
         except asyncio.CancelledError:
             self._leave(parent, self._handles.of(call))
             raise

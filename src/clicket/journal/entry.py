@@ -40,6 +40,8 @@ class Entry:
     priority: int = 0
     internal: bool = False
     """A call of one of clicket's own parts, such as an agent's turn."""
+    unless: tuple[str, str] | None = None
+    """The document that must not be there when the call is created, as in `Append.unless`."""
 
     # The call's row in the store.
     key: int = 0

@@ -104,6 +104,8 @@ class Journal(Staging):
         entry.started_at = entry.last_at = at
         entry.then = (then, subject)
         entry.inflight = change = Append(entry, 0, entry.fence, unit, _RUNNING)
+        if entry.unless is not None:
+            change.unless = entry.unless
         append = self._append
         append(change, self._plain_done)
 
@@ -223,7 +225,7 @@ class Journal(Staging):
         change = Append(
             entry, entry.seq - length, entry.fence, unit, entry.state, entry.ended_at,
             entry.stats, entry.key, entry.waiting_for, entry.owned, False, entry.artifacts, entry.cache_use, entry.claims, entry.to,
-            entry.queue,
+            entry.queue, entry.unless,
         )  # fmt: skip
         if entry.artifacts:
             entry.artifacts = ()  # sent once, so that no size is counted twice

@@ -8,6 +8,7 @@ Laws that every store keeps, and the contract suite checks:
  5. Ownership is decided by the store's clock or the machine's boot clock, never by the date of a process.
  6. A call ends once. An append to an ended call adds its events and artifacts, and changes nothing else: not the state, not the time of
     the end, not what was counted. An append for a call that was removed is stale.
+ 7. A creating append that finds the identity free also finds every document that was written before the removal of the call that had it.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Stale(ClicketError):
 
 
 class Duplicate(ClicketError):
-    """The identity (caller, thread, id) is taken."""
+    """The identity (caller, thread, id) is taken, or the document is there that the creation names as `unless`."""
 
     code = "duplicate"
 
@@ -195,6 +196,8 @@ class Append(msgspec.Struct):
     gets a notice without the call, because it may have no room."""
     queue: str = ""
     """The queue in which the call waits from now on while it has no owner. Empty: the one that it had, or the one of its tool's name."""
+    unless: tuple[str, str] | None = None
+    """Kind and key of a document. A creating append is refused as a duplicate if there is such a document; others do not look."""
 
     @property
     def id(self) -> str:

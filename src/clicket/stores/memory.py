@@ -101,6 +101,8 @@ class MemoryStore:
 
     def _create(self, change: Append) -> ClicketError | None:
         call, unit, key = change.call, change.unit, self._last_key + 1
+        if change.unless is not None and self._kept.document(*change.unless) is not None:
+            return Duplicate(f"the document {change.unless} is there")
         made = _Call(
             call.id, call.thread, call.caller, call.tool, key, change.fence, change.state, call.created_at,
             0 if unit is None else unit.length, unit, call.priority, change.queue,

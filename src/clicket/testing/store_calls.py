@@ -12,7 +12,20 @@ from typing import Any
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.kernel import State
 from clicket.model import rows_of
-from clicket.ports import Append, CacheUse, Duplicate, Keep, LimitsScans, Query, ScanEnd, Stale, Store, thread_counts_in
+from clicket.model.unit import Start
+from clicket.ports import (
+    Append,
+    CacheUse,
+    Duplicate,
+    Keep,
+    LimitsScans,
+    OutcomeStats,
+    Query,
+    ScanEnd,
+    Stale,
+    Store,
+    thread_counts_in,
+)
 from clicket.testing.store_kit import (
     ALIVE,
     Laws,
@@ -60,6 +73,51 @@ async def identity_is_caller_thread_and_id(store: Store) -> None:
     keys = [stored.key for stored in await store.load("a")]
     law.equal(keys, sorted(keys, reverse=True), "the newest first")
     law.equal(await store.load("missing"), [], "an unknown id is no error")
+
+
+@laws.opened(ALIVE)
+async def a_document_can_forbid_a_creation(store: Store) -> None:
+    """Alone, and among others in one turn of the loop; whether the call waits, runs or has ended from its creation on."""
+    await store.put_document("past", "é", b"1", None)
+    known = await created(store, "known")
+    stats = OutcomeStats(
+        tool="tool", outcome="failed", error="", bucket=None, seconds=0.5, effect="failed", at=300.0
+    )  # fmt: skip
+    for group in (True, False):
+        store.group_appends = group
+        waits, runs, ends = creation("waits"), _start("runs"), creation("ends")
+        waits.owned, waits.queue = False, "later"
+        ends.state, ends.ended_at, ends.stats, ends.cache = State.FAILED, 300.0, stats, CacheUse("k", True)
+        known = news(known)
+        for change in (waits, runs, ends, known):
+            change.unless = ("past", "é")
+        others = [_start(f"{n} {group}") for n in range(3)]
+        others[1].unless, others[2].unless = ("past", "e"), ("pas", "té")
+        changes = [others[0], waits, runs, others[1], ends, others[2], known]
+        if group:
+            answers = await append(store, *changes)
+        else:
+            answers = [error for change in changes for error in await append(store, change)]
+        refused = [change.id for change, error in zip(changes, answers, strict=True) if isinstance(error, Duplicate)]
+        law.equal(refused, ["waits", "runs", "ends"], f"the document is there: {answers}")
+        law.equal(len([each for each in answers if each is None]), 4, "it forbids no other append")
+        law.equal([await store.load(id) for id in refused], [[], [], []], "what was refused is not there")
+    law.equal(await store.figures(), [], "nor is it counted")
+    law.equal((await store.cache_stats()).hits, 0, "nor does it use the cache")
+    law.equal(await store.claim_waiting(frozenset({"later"}), 9), [], "nor does it wait for a worker")
+    await store.delete_document("past", "é")
+    again = _start("runs")
+    again.unless = ("past", "é")
+    law.equal(await append(store, again), [None], "the document is gone")
+    law.equal(await seqs(store, "runs"), [1, 2, 3, 4, 5, 6, 7], "the call is whole")
+
+
+def _start(id: str) -> Append:
+    """Creates a call that starts at once, as most do."""
+    data = {"tool": "tool", "thread": "t"}
+    return Append(
+        creation(id).call, 0, 1, Start(data, {"n": 1}, 100.0, 1e-5, 1e-5, 1e-5, 100.1, 1), State.RUNNING
+    )  # fmt: skip
 
 
 @laws.opened(ALIVE)

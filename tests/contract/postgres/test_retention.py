@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 import psycopg
-from tests.contract.postgres.kit import Make
+from tests.contract.postgres.kit import Make, until
 from tests.postgres_server import PostgresServer
 
 from clicket.kernel import State
-from clicket.ports import CacheItem, CacheUse, Keep, Store
+from clicket.ports import CacheItem, CacheUse, Duplicate, Keep, Store
 from clicket.testing.store_kit import append, created, creation, ended, news, opened, seqs
 
 
@@ -34,6 +34,31 @@ async def test_a_sweep_does_not_wait_for_locks(make: Make, server: PostgresServe
             swept = await store.sweep(Keep(calls=0), 10)
             assert swept.calls == 2
         assert (await store.sweep(Keep(calls=0), 10)).calls == 1
+
+
+async def test_a_creation_that_waits_for_a_removal_sees_the_document_that_was_written_before_it(
+    make: Make, server: PostgresServer, schema: str
+) -> None:
+    """The append has begun before the document is there, and cannot go on before the former call is gone."""
+    async with opened(make) as store, opened(make) as other:
+        former = await ended(store, "a")
+        options = f"-c search_path={schema}"
+        with (
+            psycopg.connect(server.url(), options=options) as removal,
+            psycopg.connect(server.url(), options=options, autocommit=True) as watcher,
+        ):
+            removal.execute("DELETE FROM events WHERE call = %s", [former.key])
+            removal.execute("DELETE FROM calls WHERE key = %s", [former.key])
+            change = creation("a")
+            change.unless = ("past", "a")
+            creating = asyncio.create_task(append(store, change))
+            waits = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.query LIKE %s"
+            await until(lambda: watcher.execute(waits, ["%FROM append(%"]).fetchone() == (1,))
+            await other.put_document("past", "a", b"1", None)
+            removal.commit()
+            (error,) = await creating
+        assert isinstance(error, Duplicate)
+        assert await store.load("a") == []
 
 
 async def test_counts_of_the_cache_outlive_their_owners(make: Make, sql: Any) -> None:

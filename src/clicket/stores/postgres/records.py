@@ -18,7 +18,7 @@ from clicket.stores.postgres.outcome_stats import clean, place_of
 from clicket.stores.postgres.pool import Pool
 from clicket.stores.remote import Lost, SharedReads
 
-__all__ = ["Records"]
+__all__ = ["Records", "document_hash"]
 
 _THREAD_HEALTH = """SELECT tool, completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at,
     last_error, status, reason, by, announced, updated_at, version, tool_version
@@ -109,12 +109,12 @@ class Records:
     async def document(self, kind: str, key: str) -> StoredDocument | None:
         if not (storable(kind) and storable(key)):
             return None
-        rows = await self._pool.query(_DOCUMENT, kind, _hash(key))
+        rows = await self._pool.query(_DOCUMENT, kind, document_hash(key))
         return _document(rows[0]) if rows else None
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         _check(kind, key)
-        return bool(await self._write(_PUT_DOCUMENT, _ticket(), kind, _hash(key), key, bytes(body), expect))
+        return bool(await self._write(_PUT_DOCUMENT, _ticket(), kind, document_hash(key), key, bytes(body), expect))
 
     async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
         if not writes:
@@ -124,7 +124,7 @@ class Records:
         kinds, keys = [write.kind for write in ordered], [write.key for write in ordered]
         bodies, versions = [write.body for write in ordered], [write.expect for write in ordered]
         sizes = [len(body) for body in bodies]
-        hashes = [_hash(key) for key in keys]
+        hashes = [document_hash(key) for key in keys]
         return bool(
             await self._write(_PUT_DOCUMENTS, _ticket(), kinds, hashes, keys, sizes, b"".join(bodies), versions)
         )
@@ -137,7 +137,7 @@ class Records:
         async def once() -> bool:
             nonlocal lost
             try:
-                ((deleted,),) = await self._membership.run(self._pool.run, _DELETE_DOCUMENT, kind, _hash(key))
+                ((deleted,),) = await self._membership.run(self._pool.run, _DELETE_DOCUMENT, kind, document_hash(key))
             except Lost:
                 lost = True
                 raise
@@ -172,7 +172,7 @@ def _ticket() -> int:
     return random.getrandbits(62)
 
 
-def _hash(key: str) -> str:
+def document_hash(key: str) -> str:
     return blake2b(key.encode(), digest_size=16).hexdigest()
 
 

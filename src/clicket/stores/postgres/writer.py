@@ -17,6 +17,7 @@ from clicket.stores.postgres.connection import Connection, Param, Refused, Row, 
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.outcome_stats import NOT_ALL_COUNT, place_of, runs_of
 from clicket.stores.postgres.pool import Server
+from clicket.stores.postgres.records import document_hash
 from clicket.stores.remote import Lost, Unit
 
 __all__ = ["Appender"]
@@ -62,6 +63,8 @@ class _Unit(msgspec.Struct, gc=False):
     queue: str | msgspec.UnsetType = msgspec.UNSET
     request_id: str | msgspec.UnsetType = msgspec.UNSET
     code: str | msgspec.UnsetType = msgspec.UNSET
+    unless_kind: str | msgspec.UnsetType = msgspec.UNSET
+    unless_hash: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Use(msgspec.Struct, gc=False):
@@ -262,6 +265,7 @@ def _refusal(change: Append, body: bytes) -> Unstorable | None:
     if change.stats is not None:
         texts.append(change.stats.tool)
     texts += [name for name, _ in change.artifacts]
+    texts += change.unless or ()
     if change.cache is not None and change.cache.item is not None:
         texts += [change.cache.key, *change.cache.item.tags]
     try:
@@ -294,6 +298,7 @@ def _portions(units: Sequence[Unit], numbers: Sequence[int]) -> Iterator[list[in
 
 
 def _row(change: Append, body: bytes) -> _Unit:
+    unless = change.unless if change.expect == 0 else None
     return _Unit(
         id=change.id,
         place=place_of(change.call.thread, change.call.caller) if change.expect == 0 else "",
@@ -317,6 +322,8 @@ def _row(change: Append, body: bytes) -> _Unit:
         queue=change.queue or msgspec.UNSET,
         request_id=(change.expect == 0 and request_id_in(change.unit)) or msgspec.UNSET,
         code=(change.ended_at is not None and error_code_in(change.unit)) or msgspec.UNSET,
+        unless_kind=msgspec.UNSET if unless is None else unless[0],
+        unless_hash=msgspec.UNSET if unless is None else document_hash(unless[1]),
     )
 
 

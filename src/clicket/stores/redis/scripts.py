@@ -19,8 +19,11 @@ _WRITES = ""
 
 _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "open": (_WRITES, ("calls",)),
-    "append": (_WRITES, ("write", "calls", "cache", "cache_use", "health_of", "health_law", "outcome_stats")),
-    "append_live": (_WRITES, ("write", "calls", "no_outcome")),
+    "append": (
+        _WRITES,
+        ("write", "calls", "document_key", "cache", "cache_use", "health_of", "health_law", "outcome_stats"),
+    ),
+    "append_live": (_WRITES, ("write", "calls", "document_key", "no_outcome")),
     "erase": (_SMALL, ("write", "calls", "health_of", "health_law", "outcome_stats")),
     "load": (_READS, ("read", "rows")),
     "events": (_READS, ("read", "following")),

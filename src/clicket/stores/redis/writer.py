@@ -264,7 +264,7 @@ class Units:
         is_new = change.expect == 0
         if is_new and call.created_at // 3600 != self._hour:
             hour = str(int(call.created_at // 3600))  # it is the first one of that hour here
-        artifacts, cache, item = None, None, None
+        artifacts, cache, item, unless = None, None, None, change.unless if is_new else None
         if change.artifacts:
             artifacts = [name for name, _ in change.artifacts]
             size += sum(size for _, size in change.artifacts)
@@ -275,7 +275,7 @@ class Units:
             call.id, call.thread, call.caller, call.tool, change.state, change.expect, change.fence, str(change.last),
             repr(float(call.created_at)), size, str(change.key), max(min(call.priority, _MAX_EXACT), -_MAX_EXACT), change.owned,
             change.claim, change.request, None if change.unit is None else str(change.expect + 1),
-            None if ended_at is None else repr(ended_at), change.waiting_for, change.queue or None, hour, artifacts, cache,
+            None if ended_at is None else repr(ended_at), change.waiting_for, change.queue or None, hour, artifacts, cache, unless,
         )  # fmt: skip
         if stats is not None and ended_at is not None:
             values += (

@@ -26,6 +26,10 @@ _CALL_COLUMNS = (
 )
 _CALL_VALUES = "(?,?,?,?,?,?,?,1,?,?,?,?,?,?,?,?,?)"
 _INSERT_CALL = f"INSERT INTO {_CALL_COLUMNS} VALUES{_CALL_VALUES} ON CONFLICT DO NOTHING"  # constants
+_INSERT_UNLESS = (
+    f"INSERT INTO {_CALL_COLUMNS} SELECT {_CALL_VALUES[1:-1]} "  # noqa: S608  # constants
+    "WHERE NOT EXISTS (SELECT 1 FROM documents WHERE kind=? AND key=?) ON CONFLICT DO NOTHING"
+)
 _AT_ONCE = 10
 _INSERT_CALLS = f"INSERT INTO {_CALL_COLUMNS} VALUES{','.join([_CALL_VALUES] * _AT_ONCE)} ON CONFLICT DO NOTHING"
 _UPDATE_CALL = (
@@ -77,7 +81,7 @@ class Appends:
         owner, period = self.owner, self.period
         for at, (change, _, body) in enumerate(group):
             call, unit, size = change.call, change.unit, len(body)
-            if type(unit) is Start and size <= IN_ROW and call.created_at // PERIOD == period:
+            if type(unit) is Start and size <= IN_ROW and change.unless is None and call.created_at // PERIOD == period:
                 started.append(change)
                 start_rows.append((
                     call.id, call.thread, call.caller, call.tool, change.state, Start.length, change.fence, owner, call.priority,
@@ -137,7 +141,11 @@ class Appends:
             # A plain call needs no function here: what its unit holds is known.
             request_id = unit.created.get("request_id") or None if type(unit) is Start else request_id_in(unit)
             code = None if ended_at is None else error_code_in(unit)
-            execute(_INSERT_CALL, (*row, call.priority, size, *times, in_row, request_id, code))
+            unless = change.unless or ()
+            execute(
+                _INSERT_UNLESS if unless else _INSERT_CALL,
+                (*row, call.priority, size, *times, in_row, request_id, code, *unless),
+            )
             if self._changes() == 0:
                 return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
             change.key = self._connection.last_insert_rowid()

@@ -30,7 +30,7 @@ BEGIN
     FOR unit IN SELECT * FROM json_to_recordset(units) AS u(
         id text, place text, thread text, caller text, tool text, expect integer, last integer, fence integer, state text,
         created_at float8, ended_at float8, waiting_for text, request boolean, key bigint, owned boolean, priority bigint,
-        size integer, artifacts json, claim boolean, queue text, request_id text, code text)
+        size integer, artifacts json, claim boolean, queue text, request_id text, code text, unless_kind text, unless_hash text)
     LOOP
         its_body := substr(bodies, start, unit.size);
         start := start + unit.size;
@@ -50,6 +50,12 @@ BEGIN
                     unit.created_at, unit.ended_at, weight, CASE WHEN NOT unit.owned AND unit.ended_at IS NULL THEN me END,
                     coalesce(unit.queue, unit.tool), unit.request_id, unit.code)
                 ON CONFLICT (id, place) DO NOTHING RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
+            -- The insertion waited for a removal of the former call: only now is everything seen that was written before that.
+            IF unit.unless_hash IS NOT NULL AND its_key IS NOT NULL AND EXISTS (
+                SELECT FROM papers p WHERE p.kind = unit.unless_kind AND p.hash = decode(unit.unless_hash, 'hex')) THEN
+                DELETE FROM calls c WHERE c.key = its_key;
+                its_key := NULL;
+            END IF;
         ELSIF unit.fence = -1 THEN
             UPDATE calls c SET seq = unit.last, bytes = c.bytes + weight, request = c.request OR unit.request,
                     owner = CASE WHEN unit.owned THEN c.owner END

@@ -7,7 +7,7 @@
 
 -- The values of the unit at hand, in the order of `_values` in writer.py. No table: making one takes longer than all that is read from it.
 local id, thread, caller, tool, state, expect, fence, last, created, size, known_key, priority, owned, claims, is_request, first, ended,
-  waiting, queue, hour, artifacts, cache
+  waiting, queue, hour, artifacts, cache, unless
 local counts, outcome, failure, bucket, seconds, effect, at, cause, tool_version, shared -- what an outcome adds, if it `counts`
 local body, item
 local me = tostring(ask.me)
@@ -71,6 +71,9 @@ local function create()
       return stands(taken) and whole(taken), 'duplicate'
     end
     forget(taken)
+  end
+  if unless and call('EXISTS', paper_key(unless[1], unless[2])) == 1 then
+    return nil, 'duplicate'
   end
   local key, owner = new_key(), (owned and not ended) and me or ''
   local names = artifacts and name_artifacts(key, '') or ''
@@ -262,7 +265,7 @@ gather()
 local keys, answers, items, failed = {}, {}, 2 * ask.count + 1, false
 for n = 1, ask.count do
   id, thread, caller, tool, state, expect, fence, last, created, size, known_key, priority, owned, claims, is_request, first, ended,
-    waiting, queue, hour, artifacts, cache,
+    waiting, queue, hour, artifacts, cache, unless,
     counts, outcome, failure, bucket, seconds, effect, at, cause, tool_version, shared = cmsgpack.unpack(ARGV[2 * n])
   body = ARGV[2 * n + 1]
   if cache then

@@ -1,0 +1,1 @@
+-- A creation can be refused because of a document (functions/calls.sql).

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from clicket.call import Call
+from clicket.engine.call.doubt import Doubt
 from clicket.execution.inputs import asked_for_input
 from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Record, ToolError
 from clicket.ports import Clock, elapsed
+from clicket.tools import Options
 
-__all__ = ["age_of", "deaths_of", "ending_decision_in", "faults_of", "retries_of", "unknown_outcome"]
+__all__ = ["age_of", "deaths_of", "doubt_of", "ending_decision_in", "faults_of", "retries_of", "unknown_outcome"]
 
 _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 _NO_RETRY = ("credential_missing", "outcome_unknown")
@@ -65,6 +67,15 @@ def _ended_in(call: Call, without: tuple[str, ...]) -> int:
         e.data.get("error") for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
     )
     return sum(1 for error in retrying if error is not None and error.get("code") not in without)
+
+
+def doubt_of(options: Options, *, is_cancelled: bool = False) -> Doubt:
+    return Doubt(
+        may_repeat=options.reruns,
+        has_check=options.reconcile is not None,
+        asks=options.recovery == "ask",
+        is_cancelled=is_cancelled,
+    )
 
 
 def unknown_outcome(message: str) -> ToolError:

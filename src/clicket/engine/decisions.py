@@ -16,12 +16,13 @@ from clicket.call import Call, Origin
 from clicket.engine.approvers import Approver, names_of_caller, refuse_approver
 from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.audit import AuditLog
+from clicket.engine.call.foreign import open_question
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.ending import Ending
 from clicket.engine.grants import Grants
 from clicket.engine.handover import HandOver
 from clicket.engine.live_calls import LiveCalls
-from clicket.engine.requests import Requests, asked_in
+from clicket.engine.requests import Requests
 from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import StoredCalls
 from clicket.errors import (
@@ -112,7 +113,7 @@ class Decisions:
         A decision on a call of this process is written in the same way as one on another's, so that of two decisions at the same
         time only the first counts.
         """
-        asked = asked_in(stored)
+        asked = open_question(stored.events)
         if asked is None:
             return False
         if seen and not is_seen(asked, seen):
@@ -170,7 +171,7 @@ class Decisions:
             await self._grants.withdraw(proposed)
         first = stored.events[0].data
         found = await self._store.load(stored.id, first["thread"], first.get("caller", ""))
-        if found and found[0].damaged is None and asked_in(found[0]) is not None:
+        if found and found[0].damaged is None and open_question(found[0].events) is not None:
             raise _changed(stored.id)
         return False
 

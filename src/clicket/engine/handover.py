@@ -10,6 +10,8 @@ from typing import Any
 from msgspec import to_builtins
 
 from clicket.call import Call, Question
+from clicket.engine.attempt_history import doubt_of, unknown_outcome
+from clicket.engine.call.doubt import AfterDoubt, after_doubt
 from clicket.engine.ending import Ending
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.placement import Placement
@@ -19,7 +21,6 @@ from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.journal import Fenced, Journal
 from clicket.kernel import State
-from clicket.model import ToolError
 from clicket.pipeline import Pipeline
 from clicket.ports import Store, Stored, sleep
 from clicket.tools import Tool
@@ -155,18 +156,16 @@ class HandOver:
         if entry.state not in (State.RUNNING, State.STREAMING):  # no attempt is under way: it is released unchanged
             self._give_up_ownership(call)
             return
-        options = call.required_tool().options
-        text = f"the runtime was closed while attempt {entry.attempts} ran, and the attempt was stopped"
-        unknown = ToolError(
-            code="outcome_unknown", message=f"{text}; it may have had its effect.", type="OutcomeUnknown"
-        )
-        asks = options.recovery == "ask"
-        if options.reconcile is not None and not options.repeatable:  # the next owner asks the tool's check
+        verdict = after_doubt(doubt_of(call.required_tool().options))
+        if verdict is AfterDoubt.CHECK:  # by the next owner
             self._give_up_ownership(call)
             return
-        if not (asks or options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable)):
+        text = f"the runtime was closed while attempt {entry.attempts} ran, and the attempt was stopped"
+        unknown = unknown_outcome(f"{text}; it may have had its effect.")
+        if verdict is AfterDoubt.END_UNKNOWN:
             self._pipeline.fail(call, unknown, self._ending.on_outcome_durable)
             return
+        asks = verdict is AfterDoubt.ASK
         data: dict[str, Any] = {"attempt": entry.attempts, "error": to_builtins(unknown), "delay": 0.0}
         self._journal.advance(entry, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
         if asks:

@@ -17,8 +17,18 @@ from clicket.call import Call, Origin
 from clicket.engine.admission import Admission
 from clicket.engine.approvals import Approvals, edit_of, unfit
 from clicket.engine.arguments import LOST, ArgumentsOnRecord
-from clicket.engine.attempt_history import age_of, deaths_of, ending_decision_in, faults_of, retries_of, unknown_outcome
+from clicket.engine.attempt_history import (
+    age_of,
+    deaths_of,
+    doubt_of,
+    ending_decision_in,
+    faults_of,
+    retries_of,
+    unknown_outcome,
+)
 from clicket.engine.caching import Caching
+from clicket.engine.call.claimed import AfterClaim, ClaimedCall, after_claim
+from clicket.engine.call.doubt import AfterDoubt, after_doubt
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
@@ -41,11 +51,12 @@ from clicket.model import Record, ToolCall, ToolError, read
 from clicket.model.request import checked
 from clicket.pipeline import Pipeline
 from clicket.ports import Store, Stored, elapsed
-from clicket.tools import Registry
+from clicket.tools import Options, Registry
 
 __all__ = ["Recovery"]
 
 logger = logging.getLogger("clicket.engine")
+_STARTED = (State.RUNNING, State.STREAMING)
 _BATCH = 200
 _DUE = 0.05
 
@@ -109,6 +120,19 @@ class Recovery:
         self._max_claims = limits.max_claims
         self._gives_away = gives_away
         self._spawn = spawn
+        self._acts: dict[AfterClaim, Callable[[Call, Record, Stored], str]] = {
+            AfterClaim.GIVE_UP: self._give_up,
+            AfterClaim.END_CANCELLED: self._end_cancelled,
+            AfterClaim.END_OVERDUE: self._end_overdue,
+            AfterClaim.RELEASE: self._release,
+            AfterClaim.WAIT_OUTSIDE: self._keep_waiting,
+            AfterClaim.REPEAT: self._repeat,
+            AfterClaim.CHECK: self._check,
+            AfterClaim.ASK: self._ask,
+            AfterClaim.END_UNKNOWN: self._end_unknown,
+            AfterClaim.APPLY_DECISION: self._apply_decision,
+            AfterClaim.QUEUE: self._queue,
+        }
         self.broken: set[int] = set()
         """Keys of calls that could not be resumed; no other process could, either."""
         self.closing = False
@@ -259,55 +283,59 @@ class Recovery:
         return call, record
 
     def _resume(self, call: Call, record: Record, stored: Stored) -> str:
-        """Decide from the journal; returns the report's field."""
-        entry = call.entry
-        started = entry.state in (State.RUNNING, State.STREAMING)
-        waits_outside = started and self._external.has(record)
-        deaths = deaths_of(entry) if stored.taken_from is not None and not waits_outside else 0
-        most = self._max_claims * (
-            2 if entry.internal else 1
-        )  # a turn survives a call of its own that kills the process
+        """Decide from the journal, and act on it; returns the report's field."""
+        claimed = self._claimed(call, record, stored)
         if stored.taken_from is not None:
             note = {"text": "Taken over: the former owner is gone.", "claims": stored.claims}
-            self._journal.record(entry, "note", note)
+            self._journal.record(call.entry, "note", note)
         self._on_taken_over(call)
-        if deaths >= most:
-            text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
-            self._fail(call, "outcome_unknown", text)
-            return "unknown"
-        tool = call.tool
-        if tool is None or not (self._gives_away or self._queues.runs(tool)):
-            return self._without_tool(call, record, stored, started=started)
-        if waits_outside:
-            self._keep_waiting(call, record)
-            return "external"
-        options = tool.options
-        # A call that makes calls itself, as a turn does, is resumed in any case: it ends its calls, and updates its thread.
-        cancelled = record.cancel_requested and (tool.traits.holds_slot or not entry.attempts)
-        if started and not (cancelled and (options.repeatable or options.recovery == "rerun")):
-            return self._resume_started(call, record)
-        if cancelled:
-            return self._end_cancelled(call)
-        decision = None if record.approval is None else ending_decision_in(entry)
-        if decision is not None:
-            self._live.add(call)
-            self._approvals.apply(call, decision)
-            return "cancelled"
-        return self._queue_again(call, record, "queued")
+        verdict = after_claim(claimed)
+        if verdict is AfterClaim.CHECK and not self._reconciling.can_ask(call):
+            without = msgspec.structs.replace(claimed.doubt, has_check=False)
+            verdict = after_claim(msgspec.structs.replace(claimed, doubt=without))
+        return self._acts[verdict](call, record, stored)
 
-    def _without_tool(self, call: Call, record: Record, stored: Stored, *, started: bool) -> str:
-        """For a call that was claimed to end it. That needs no tool, unless the call has started: then the tool's options decide. An
-        agent ends its turn itself, with the calls of the turn."""
-        is_turn = any(event.type == "note" and "entry" in event.data for event in call.entry.events)
-        if not started and record.cancel_requested and not is_turn:
-            return self._end_cancelled(call)
-        deadline = record.deadline
-        if not started and deadline is not None and call.submitted_at + deadline <= self._clock.monotonic():
-            self._stop(call, "deadline")
-            return "cancelled"
+    def _claimed(self, call: Call, record: Record, stored: Stored) -> ClaimedCall:
+        entry, tool = call.entry, call.tool
+        waits_outside = entry.state in _STARTED and self._external.has(record)
+        options = Options() if tool is None else tool.options
+        return ClaimedCall(
+            deaths=deaths_of(entry) if stored.taken_from is not None and not waits_outside else 0,
+            # A turn survives a call of its own that kills the process.
+            max_deaths=self._max_claims * (2 if entry.internal else 1),
+            can_run=tool is not None and (self._gives_away or self._queues.runs(tool)),
+            is_turn=any(event.type == "note" and "entry" in event.data for event in entry.events),
+            was_started=entry.state in _STARTED,
+            waits_outside=waits_outside,
+            is_cancelled=record.cancel_requested,
+            ends_calls=tool is not None and not tool.traits.holds_slot and entry.attempts > 0,
+            is_overdue=record.deadline is not None and call.submitted_at + record.deadline <= self._clock.monotonic(),
+            is_decided=record.approval is not None and ending_decision_in(entry) is not None,
+            is_repeatable=options.repeatable or options.recovery == "rerun",
+            doubt=doubt_of(options, is_cancelled=record.cancel_requested),
+        )
+
+    def _give_up(self, call: Call, record: Record, stored: Stored) -> str:
+        deaths = deaths_of(call.entry)
+        text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
+        self._fail(call, "outcome_unknown", text)
+        return "unknown"
+
+    def _end_overdue(self, call: Call, record: Record, stored: Stored) -> str:
+        self._stop(call, "deadline")
+        return "cancelled"
+
+    def _release(self, call: Call, record: Record, stored: Stored) -> str:
         self._journal.discard_staged(call.entry)
         self._spawn(self._release_stored(stored))
         return "queued"
+
+    def _apply_decision(self, call: Call, record: Record, stored: Stored) -> str:
+        decision = ending_decision_in(call.entry)
+        assert decision is not None, "the verdict says so"
+        self._live.add(call)
+        self._approvals.apply(call, decision)
+        return "cancelled"
 
     async def _release_stored(self, stored: Stored) -> None:
         try:
@@ -315,24 +343,25 @@ class Recovery:
         except StoreUnavailable as error:  # the chore for strays releases it later
             logger.warning("call %s could not be released yet: %s", stored.id, error)
 
-    def _end_cancelled(self, call: Call) -> str:
+    def _end_cancelled(self, call: Call, record: Record, stored: Stored | None = None) -> str:
         asked = next((e for e in reversed(call.entry.events) if e.type == "cancel_requested"), None)
         explain(call, str(asked.data.get("reason") or "") if asked is not None else "")
         self._stop(call, "cancel")
         return "cancelled"
 
-    def _keep_waiting(self, call: Call, record: Record) -> None:
+    def _keep_waiting(self, call: Call, record: Record, stored: Stored) -> str:
         with suppress(Exception):  # for its secrets; the tool may take other arguments by now, but it is not run again
             self._pipeline.readmit(call)
         self._live.add(call)
         self._external.wait_again(call, record)
+        return "external"
 
     def run_again(self, call: Call, why: str) -> None:
         """The tool's check found that the last attempt had no effect, or that the body can continue it: `why`."""
         entry = call.entry
         record = read(call.id, entry.events)
         if record.cancel_requested:
-            self._end_cancelled(call)
+            self._end_cancelled(call, record)
             return
         if call.attempt is not None and call.attempt.doubt is not None and faults_of(call) >= call.plan.max_retries:
             self._parking.end_in_doubt(call)
@@ -342,47 +371,52 @@ class Recovery:
         self._journal.advance(entry, State.RETRYING, data)
         self._queue_again(call, msgspec.structs.replace(record, waiting_for=None), "rerun")
 
-    def _resume_started(self, call: Call, record: Record) -> str:
-        options, entry = call.required_tool().options, call.entry
-        number = entry.attempts
-        if options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable):
-            error = unknown_outcome(f"the process that ran attempt {number} died; the tool may be run again.")
-            data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": 0.0}
-            self._journal.advance(entry, State.RETRYING, data)
-            return self._queue_again(call, msgspec.structs.replace(record, waiting_for=None), "rerun")
-        if self._reconciling.can_ask(call):
-            self._live.add(call)
-            self._reconciling.begin(call, lambda reason: self._settle_unknown(call, reason))
-            return "reconciling"
-        return self._end_unknown(call, record)
+    def _repeat(self, call: Call, record: Record, stored: Stored) -> str:
+        number = call.entry.attempts
+        error = unknown_outcome(f"the process that ran attempt {number} died; the tool may be run again.")
+        data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": 0.0}
+        self._journal.advance(call.entry, State.RETRYING, data)
+        return self._queue_again(call, msgspec.structs.replace(record, waiting_for=None), "rerun")
+
+    def _check(self, call: Call, record: Record, stored: Stored) -> str:
+        self._live.add(call)
+        self._reconciling.begin(call, lambda reason: self._settle_unknown(call, reason))
+        return "reconciling"
 
     def _settle_unknown(self, call: Call, reason: str) -> None:
         """The tool's check could not tell."""
-        self._end_unknown(call, read(call.id, call.entry.events), reason)
+        record = read(call.id, call.entry.events)
+        doubt = doubt_of(call.required_tool().options, is_cancelled=record.cancel_requested)
+        verdict = after_doubt(msgspec.structs.replace(doubt, has_check=False))
+        why = f" The tool's check cannot tell: {reason}" if reason else ""
+        (self._ask if verdict is AfterDoubt.ASK else self._end_unknown)(call, record, None, why)
         if not call.entry.is_idle:
             self._journal.commit(call.entry)
 
-    def _end_unknown(self, call: Call, record: Record, reason: str = "") -> str:
-        options, entry = call.required_tool().options, call.entry
-        number, why = entry.attempts, f" The tool's check cannot tell: {reason}" if reason else ""
-        if options.recovery == "ask" and not record.cancel_requested:  # a cancelled call needs no decision
-            error = unknown_outcome(
-                f"the process that ran attempt {number} died; a person must decide whether to run it again.{why}"
-            )
-            data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": None, "waiting_for": "approval"}
-            self._journal.advance(entry, State.RETRYING, data)
-            if self._admit_again(call):
-                self._live.add(call)
-                self._approvals.ask_again(call, error.message)
-                return "asked"
-            return "unavailable"
+    def _ask(self, call: Call, record: Record, stored: Stored | None = None, why: str = "") -> str:
+        number = call.entry.attempts
+        error = unknown_outcome(
+            f"the process that ran attempt {number} died; a person must decide whether to run it again.{why}"
+        )
+        data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": None, "waiting_for": "approval"}
+        self._journal.advance(call.entry, State.RETRYING, data)
+        if self._admit_again(call):
+            self._live.add(call)
+            self._approvals.ask_again(call, error.message)
+            return "asked"
+        return "unavailable"
+
+    def _end_unknown(self, call: Call, record: Record, stored: Stored | None = None, why: str = "") -> str:
         text = (
-            f"the process that ran attempt {number} died before an outcome was recorded: the tool's effect may or may not "
+            f"the process that ran attempt {call.entry.attempts} died before an outcome was recorded: the tool's effect may or may not "
             "have happened. Check, then submit a new call; tools that may repeat declare read_only or idempotent."
             f"{why}"
         )
         self._fail(call, "outcome_unknown", text)
         return "unknown"
+
+    def _queue(self, call: Call, record: Record, stored: Stored) -> str:
+        return self._queue_again(call, record, "queued")
 
     def _queue_again(self, call: Call, record: Record, what: str) -> str:
         if not self._admit_again(call):

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from clicket.engine.call.foreign import AFTER_THE_END, may_write
 from clicket.errors import StoreUnavailable
 from clicket.journal import Entry, Journal
-from clicket.model import Event, EventType, is_unresolved, read, rows_of
+from clicket.model import Event, EventType, rows_of
 from clicket.model.output import plain_output
 from clicket.ports import Append, CallRow, Store, Stored
 
-__all__ = ["Requests", "asked_in"]
-
-_AFTER_THE_END = ("late_result", "resolved")
-"""Events that an ended call takes. They change no state, so no owner has to read them."""
+__all__ = ["Requests"]
 
 
 class Requests:
@@ -27,28 +25,17 @@ class Requests:
     async def write(self, stored: Stored, kind: EventType, data: dict[str, Any], *, question: str = "") -> bool:
         """Write into a call, also while another process owns it. False: it has ended, or does not wait for this any more.
 
-        A late result is recorded also after the end. A resolution is recorded only then, once, and if the outcome is unknown.
-        `question`: the hash of the question that a decision answers; it is not written into a call that waits with another one by now.
+        `may_write` has the rules.
         """
         data = plain_output(data)[0]
-        while True:
-            last = stored.events[-1]
-            if last.state.is_terminal and kind not in _AFTER_THE_END:
-                return False
-            if kind == "cancel_requested" and any(event.type == "reported" for event in stored.events):
-                return False  # it has its outcome
-            if kind == "resolved" and not is_unresolved(read(stored.id, stored.events)):
-                return False
-            if kind == "approval_given":
-                asked = asked_in(stored)
-                if asked is None or (question and asked != question):
-                    return False
+        while may_write(stored.events, kind, question):
             newer = await self.append(stored, kind, data)
             if newer is None:
                 return True
             if not newer.events:
                 return False
             stored = newer
+        return False
 
     async def append(self, stored: Stored, kind: EventType, data: dict[str, Any]) -> Stored | None:
         """Append one event to a call as it was read. None: it is written. Else another process wrote first, and this is the call as it
@@ -59,7 +46,7 @@ class Requests:
         event = Event(stored.id, last.seq + 1, max(now, last.at), kind, last.state, data)
         row = CallRow(stored.id, thread, caller, first.data["tool"], first.at)
         change = Append(
-            row, last.seq, -1, rows_of([event]), last.state, key=stored.key, request=kind not in _AFTER_THE_END
+            row, last.seq, -1, rows_of([event]), last.state, key=stored.key, request=kind not in AFTER_THE_END
         )
         error = await self._journal.append(change)
         if error is None:
@@ -78,21 +65,3 @@ class Requests:
         the journal takes their events in. A call that is not stored has none, even if another one has its id."""
         if entry.inflight is None and entry.durable:
             await self._journal.flush(entry)
-
-
-def asked_in(stored: Stored) -> str | None:
-    """The hash of the question that a call waits with; None if it waits for no decision, or takes none any more."""
-    record = read(stored.id, stored.events)
-    if record.waiting_for != "approval" or record.approval is None or _is_closed(stored):
-        return None
-    return str(record.approval["hash"])
-
-
-def _is_closed(stored: Stored) -> bool:
-    """Has the owner closed the last question, because its time was over? It ends the call next."""
-    for event in reversed(stored.events):
-        if event.type == "approval_requested":
-            return False
-        if event.type == "note" and "approval_closed" in event.data:
-            return True
-    return False

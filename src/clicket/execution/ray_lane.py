@@ -147,14 +147,12 @@ class RayLane:
             set_stopper(attempt, task.cancel)
             self._clocks.start(call, tool)
 
-        options = tool.options
-        repeatable = options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable)
         try:
             reply = await body.run(
                 started=started,
                 message=lambda kind, data: relay(sink, kind, data),
                 caught_up=sink.drain,
-                repeatable=repeatable,
+                repeatable=tool.options.reruns,
             )
         except asyncio.CancelledError:
             task.uncancel()

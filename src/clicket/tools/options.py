@@ -75,6 +75,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """May an attempt whose outcome is unknown be made again without asking?"""
         return self.read_only or self.idempotent
 
+    @property
+    def reruns(self) -> bool:
+        """Is such an attempt made again without asking? `recovery` decides, and by default whether it may be."""
+        return self.recovery == "rerun" or (self.recovery == "auto" and self.repeatable)
+
 
 def make_options(where: str, given: Mapping[str, Any]) -> Options:
     """Check and normalise options as they were written; `where` names the tool in every error message."""

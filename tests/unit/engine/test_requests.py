@@ -7,8 +7,8 @@ from tests.unit.engine.fakes import Lower
 
 from clicket import tool
 from clicket.call import Question
+from clicket.engine.call.foreign import open_question
 from clicket.engine.questions import ask_for_approval
-from clicket.engine.requests import asked_in
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.ports import Stale
@@ -115,13 +115,13 @@ async def test_an_approval_is_for_the_question_that_it_names() -> None:
     ask_for_approval(low.journal, call, Question(), purpose="run", reason="", timeout=None)
     low.journal.commit(call.entry)
     first = low.store.of(call)
-    asked = asked_in(first)
+    asked = open_question(first.events)
     assert asked is not None
     assert await low.requests.write(first, "approval_given", {"approved": True}, question=asked)
     await low.journal.flush(call.entry)  # it is stale, and takes the decision in
     ask_for_approval(low.journal, call, Question(), purpose="recovery", reason="", timeout=None)
     await low.journal.flush(call.entry)
-    again = asked_in(low.store.of(call))
+    again = open_question(low.store.of(call).events)
     assert again not in (None, asked)
     assert not await low.requests.write(first, "approval_given", {"approved": True}, question=asked)
     assert await low.requests.write(low.store.of(call), "approval_given", {"approved": False}, question=str(again))

@@ -1,0 +1,6 @@
+"""Decides about one call. Pure: no clock, no store, no task; facts in, a verdict out. The classes of the engine act on the verdict.
+
+- `doubt`: an attempt whose outcome is not known
+- `claimed`: a call that this process has just claimed from the store
+- `foreign`: events that other processes want to write into it
+"""

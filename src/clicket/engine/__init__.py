@@ -16,6 +16,7 @@
 - `credential_waits`: calls that wait for a credential of their caller
 - `parking`, `reconciling`: calls whose body is over without an outcome; asking a tool's own check
 - `external`, `external_results`: calls that end elsewhere: the wait of the owner; what a token brings, in any process
+- `call`: decides about one call: pure functions, whose verdicts the other parts act on
 - `attempt_history`: what the events of a call say about its attempts
 - `requests`: events that one process writes into a call of another
 - `handles`, `stored_calls`: follow, await and cancel a call; calls of other processes, read from the store

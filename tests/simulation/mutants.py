@@ -281,7 +281,7 @@ _CALLS = (
         (
             Change(
                 "engine/recovery.py",
-                "        if record.cancel_requested:\n            self._end_cancelled(call)\n            return\n",
+                "        if record.cancel_requested:\n            self._end_cancelled(call, record)\n            return\n",
                 "",
             ),
         ),
@@ -293,8 +293,8 @@ _CALLS = (
         (
             Change(
                 "engine/handover.py",
-                'if not (asks or options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable)):',
-                'if not (asks or options.recovery in ("rerun", "auto")):',
+                "if verdict is AfterDoubt.END_UNKNOWN:",
+                'if verdict is AfterDoubt.END_UNKNOWN and call.required_tool().options.recovery != "auto":',
             ),
         ),
         "No silent repeats: a call that was stopped by a shutdown and may not be repeated ends with outcome_unknown.",
@@ -332,8 +332,8 @@ _LEASES = (
         (
             Change(
                 "engine/recovery.py",
-                'if options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable):',
-                'if options.recovery in ("rerun", "auto"):',
+                "            doubt=doubt_of(options, is_cancelled=record.cancel_requested),\n",
+                "            doubt=msgspec.structs.replace(doubt_of(options), may_repeat=options.recovery in ('rerun', 'auto')),\n",
             ),
         ),
         "No silent repeats: a started call without an outcome runs again only if its tool is read_only or idempotent.",
@@ -344,8 +344,8 @@ _LEASES = (
         (
             Change(
                 "engine/recovery.py",
-                "        started = entry.state in (State.RUNNING, State.STREAMING)\n",
-                "        started = entry.state is State.RUNNING\n",
+                "            was_started=entry.state in _STARTED,\n",
+                "            was_started=entry.state is State.RUNNING,\n",
             ),
         ),
         "After a crash a call that had started is rerun, asked about or ended as unknown; none is left as it is.",
@@ -355,9 +355,9 @@ _LEASES = (
         "leases",
         (
             Change(
-                "engine/recovery.py",
-                "cancelled = record.cancel_requested and (tool.traits.holds_slot or not entry.attempts)",
-                "cancelled = record.cancel_requested and not entry.attempts",
+                "engine/call/claimed.py",
+                "is_cancelled = call.is_cancelled and not call.ends_calls",
+                "is_cancelled = call.is_cancelled and not call.ends_calls and not call.was_started",
             ),
         ),
         "A cancel that was acknowledged ends the call, also if its owner died before it read it.",
@@ -473,9 +473,9 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/requests.py",
-                "if asked is None or (question and asked != question):",
-                "if asked is not None and question and asked != question:",
+                "engine/call/foreign.py",
+                'return asked is not None and question in ("", asked)',
+                'return asked is None or question in ("", asked)',
             ),
         ),
         "Of two decisions at the same time the first one counts, and the second is told so.",
@@ -485,9 +485,9 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/requests.py",
-                "if asked is None or (question and asked != question):",
-                "if asked is None:",
+                "engine/call/foreign.py",
+                'return asked is not None and question in ("", asked)',
+                "return asked is not None",
             ),
         ),
         "A decision answers the question that the person saw, and no other.",

@@ -330,11 +330,20 @@ class TestSetup:
     def test_package_that_cannot_be_installed_stops_the_run(self, checkout: Path) -> None:
         self.stand_in(checkout, "id", "echo 0")
         self.stand_in(checkout, "apt-get", f'echo "$1" >> {checkout}/asked; [ "$1" = update ]')
-        done = self.setup(checkout, CLICKET_SYSTEM_PACKAGES=str(checkout / "table"))
+        # A Python whose environments and installations are empty, so that nothing else fails.
+        python = self.stand_in(
+            checkout,
+            "python-that-can",
+            'case "$*" in *_base_executable*) echo "$0" ;; "-m venv"*) for last; do :; done; mkdir -p "$last/bin"; cp "$0" "$last/bin/python" ;; esac',
+        )
+        done = self.setup(checkout, CLICKET_SYSTEM_PACKAGES=str(checkout / "table"), PYTHON=str(python))
         assert done.returncode == 1
         assert "could not install: no-such-server no-such-tool" in done.stderr
         assert (checkout / "asked").read_text().split() == ["install", "update", "install"]
-        assert not (checkout / ".venv").exists()
+        assert not (checkout / ".venv" / "stamp-dev").exists()
+        self.stand_in(checkout, "apt-get", "exit 0")
+        assert self.setup(checkout, CLICKET_SYSTEM_PACKAGES=str(checkout / "table"), PYTHON=str(python)).returncode == 0
+        assert (checkout / ".venv" / "stamp-dev").exists()
 
     def test_python_without_venv_is_named(self, checkout: Path) -> None:
         self.stand_in(checkout, "id", "echo 1000")

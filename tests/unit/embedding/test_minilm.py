@@ -128,7 +128,7 @@ def test_matrices_of_eight_bits_give_almost_the_same_vectors_under_another_name(
     assert ((exact.embed(texts) * found).sum(axis=1) > 0.98).all()
     assert (found != exact.embed(texts)).any()
     assert (np.concatenate([rounded.embed([text]) for text in texts]) == found).all()
-    assert rounded.name == f"{exact.name}:int8"
+    assert rounded.name == f"{exact.name}:int7"
 
 
 def test_the_space_has_the_name_of_its_weights_and_length(folder: Path) -> None:

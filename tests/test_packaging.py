@@ -334,7 +334,8 @@ class TestSetup:
         python = self.stand_in(
             checkout,
             "python-that-can",
-            'case "$*" in *_base_executable*) echo "$0" ;; "-m venv"*) for last; do :; done; mkdir -p "$last/bin"; cp "$0" "$last/bin/python" ;; esac',
+            'case "$*" in *_base_executable*) echo "$0" ;;\n'
+            '"-m venv"*) for last; do :; done; mkdir -p "$last/bin"; cp "$0" "$last/bin/python" ;; esac',
         )
         done = self.setup(checkout, CLICKET_SYSTEM_PACKAGES=str(checkout / "table"), PYTHON=str(python))
         assert done.returncode == 1

@@ -93,7 +93,7 @@ class Host:
     @property
     def closing(self) -> bool:
         engine = self._runtime._engine
-        return engine is None or engine.admission.closing
+        return engine is None or engine.is_closing
 
     @property
     def is_stuck(self) -> bool:
@@ -105,7 +105,7 @@ class Host:
         try:
             yield
         except UsageError as error:  # the runtime is not open any more; only a view of it has the engine still
-            if not engine.admission.closing:
+            if not engine.is_closing:
                 raise
             raise Closed(
                 "the runtime was closed; a durable store keeps the thread, and the next runtime continues it."

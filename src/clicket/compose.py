@@ -194,7 +194,7 @@ async def compose(
     role: WorkerRole = "runtime",
 ) -> Engine:
     """An engine over an open store, on the running loop."""
-    from clicket.engine import Engine
+    from clicket.engine import Engine, Setup
     from clicket.execution import check_ray
     from clicket.hub import Webhook
     from clicket.journal import Observers
@@ -226,25 +226,21 @@ async def compose(
             clock = StoreClock(clock, store.time)
             with suppress(StoreUnavailable):  # the chore looks again
                 await clock.look()
-    engine = Engine(
-        registry,
-        store,
-        policy or settings.declared_policy(),
-        settings.limits(),
-        settings.caching(),
-        clock,
-        chance or system.random_generator(),  # jitter, not secrets
+    setup = Setup(
         owner=owner,
-        gives_away=settings.engine == "workers",
         role=role,
         labels=settings.labels,
+        gives_away=settings.engine == "workers",
         ray=settings.ray,
-        vault=vault,
-        observers=observers,
+        limits=settings.limits(),
+        policy=policy or settings.declared_policy(),
+        cache=settings.caching(),
         prices=settings.price_table(),
         budgets=settings.declared_budgets(),
         credentials=settings.credentials(),
     )
+    chance = chance or system.random_generator()  # jitter, not secrets
+    engine = Engine(registry, store, setup, clock=clock, chance=chance, vault=vault, observers=observers)
     if isinstance(clock, StoreClock):
         engine.background.every(_CLOCK_EVERY, "clock", clock.look)
     if engine.book.budgets:

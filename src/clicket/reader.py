@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from clicket.call_history import HistoryOptions, find_calls
 from clicket.compose import open_and_wait, open_store, owner_of
+from clicket.engine.phase import Phase
 from clicket.engine.stored_calls import StoredCalls
 from clicket.model import Page, Record, read
-from clicket.ports import Store, SystemClock
+from clicket.ports import NoNotices, Store, SystemClock
 from clicket.settings import Settings
 
 if TYPE_CHECKING:  # not every command that reads lists threads
@@ -27,9 +28,7 @@ class Reader:
         self.settings = settings
         self.store: Store = open_store(settings)
         self._caller: str | None = None
-        self._calls = StoredCalls(
-            self.store, SystemClock(), is_closing=lambda: False, hears=lambda: False, spawn=asyncio.ensure_future
-        )
+        self._calls = StoredCalls(self.store, SystemClock(), Phase(), NoNotices(), spawn=asyncio.ensure_future)
 
     async def __aenter__(self) -> Self:
         await open_and_wait(self.store, owner_of(self.settings), self.settings)

@@ -453,7 +453,7 @@ _LEASES = (
             Change("engine/chores.py", "        self._claimer.nudge_now_and_then()\n", ""),
             Change(
                 "engine/recovery.py",
-                "        await self._claimer.claim()\n        return report\n",
+                "        await self._core.claimer.claim()\n        return report\n",
                 "        return report\n",
             ),
         ),
@@ -557,7 +557,7 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/engine.py",
+                "engine/driver.py",
                 'elif event.type == "approval_given" and entry.waiting_for == "approval" and not call.ending:',
                 'elif event.type == "approval_given" and not call.ending:',
             ),
@@ -687,7 +687,8 @@ _CACHE = (
         (
             Change(
                 "engine/single_flight.py",
-                "        else:\n            for follower in followers:\n                self._run(follower)\n        if self._cache",
+                "        else:\n            for follower in followers:\n"
+                "                self._inputs.not_in_cache(follower)\n        if self._cache",
                 "        if self._cache",
             ),
         ),
@@ -726,7 +727,7 @@ _SLOTS = (
         (
             Change(
                 "engine/external.py",
-                "        self._journal.commit(entry, partial(self._on_waiting, call))\n        self._release(call)\n",
+                "        self._journal.commit(entry, partial(self._on_waiting, call))\n        self._gate.release(call)\n",
                 "        self._journal.commit(entry, partial(self._on_waiting, call))\n",
             ),
         ),
@@ -738,7 +739,7 @@ _SLOTS = (
         (
             Change(
                 "engine/parking.py",
-                '        self._release(call)\n        if reason == "credential":\n',
+                '        self._gate.release(call)\n        if reason == "credential":\n',
                 '        if reason == "credential":\n',
             ),
         ),

@@ -1,8 +1,10 @@
 """Accepts calls, runs or hands them to another process, and ends them. `ARCHITECTURE.md` draws how the parts are connected.
 
-- `engine`, `chore_schedule`: `Engine`, which makes the parts and connects them; how often each chore runs
+- `engine`, `chore_schedule`: `Engine`, which makes the parts; how often each chore runs
+- `inputs`, `driver`: what can happen to a call; which part acts then
+- `core`, `phase`: what the parts share; whether the runtime is open, closing or closed
 - `admission`: accepts a call: the first three stages, then cache, approval, another process, or a slot
-- `limits`, `plans`: `Limits` of a runtime; what each tool's calls need of them
+- `limits`, `plans`, `capacity`: `Limits` of a runtime; what each tool's calls need of them; how many more could start
 - `running`: takes slots, starts attempts, runs bodies; abandons a body that does not stop
 - `ending`: records how a call ended here, answers its waiters, releases its slots
 - `stopping`: ends a call that waits, or stops the attempt of one that runs
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from clicket.engine.activity import Activity, HeldCall
     from clicket.engine.audit import AuditEntry
     from clicket.engine.caching import CacheOptions
-    from clicket.engine.engine import Engine
+    from clicket.engine.engine import Engine, Setup
     from clicket.engine.handles import CallHandle
     from clicket.engine.limits import Limits
     from clicket.engine.recovered import Progress, Recovered
@@ -59,6 +61,7 @@ __all__ = [
     "Limits",
     "Progress",
     "Recovered",
+    "Setup",
 ]
 
 # Fetched when they are first used: a command that only reads a store needs one small part of this package.
@@ -66,7 +69,7 @@ _HOMES = {
     "activity": "Activity HeldCall",
     "audit": "AuditEntry",
     "caching": "CacheOptions",
-    "engine": "Engine",
+    "engine": "Engine Setup",
     "handles": "CallHandle",
     "limits": "Limits",
     "recovered": "Progress Recovered",

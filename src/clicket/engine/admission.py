@@ -10,87 +10,61 @@ from typing import Any
 
 from clicket.call import Call, Origin
 from clicket.engine.approvals import Approvals
-from clicket.engine.audit import AuditLog
-from clicket.engine.caching import Caching
+from clicket.engine.core import Core
 from clicket.engine.credential_waits import CredentialWaits
 from clicket.engine.due_calls import DueCalls
 from clicket.engine.ending import Ending
 from clicket.engine.handover import HandOver
 from clicket.engine.kept_outcomes import place_of
-from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
-from clicket.engine.plans import Plans
-from clicket.engine.queues import Queues
 from clicket.engine.running import Running
-from clicket.engine.shared_slots import SharedSlots
-from clicket.engine.single_flight import SingleFlight
-from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError, StoreUnavailable, UsageError
-from clicket.execution import Limiter
-from clicket.hub import Hub
-from clicket.journal import Entry, Journal
+from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import ToolCall, ToolError
 from clicket.model.codec import as_text
 from clicket.model.ids import new_id
-from clicket.pipeline import Deferred, Judged, Pipeline
-from clicket.ports import Store
+from clicket.pipeline import Deferred, Judged
 
 __all__ = ["Admission"]
 
 
 class Admission:
-    """`gives_away`: calls are accepted here, and run by other processes."""
-
     def __init__(
         self,
-        journal: Journal,
-        store: Store,
-        pipeline: Pipeline,
-        hub: Hub,
-        plans: Plans,
-        limiter: Limiter,
-        live: LiveCalls,
-        timers: WaitTimers,
-        caching: Caching,
-        flights: SingleFlight,
-        slots: SharedSlots,
-        audit: AuditLog,
+        core: Core,
         ending: Ending,
         handover: HandOver,
         running: Running,
         approvals: Approvals,
-        share: LoopShare,
-        queues: Queues,
         due_calls: DueCalls,
         credentials: CredentialWaits,
-        *,
-        gives_away: bool,
+        share: LoopShare,
     ) -> None:
-        self._journal = journal
-        self._store = store
-        self._pipeline = pipeline
-        self._hub = hub
-        self._plans = plans
-        self._limiter = limiter
-        self._live = live
-        self._timers = timers
-        self._caching = caching
-        self._flights = flights
-        self._slots = slots
-        self._audit = audit
+        self._journal = core.journal
+        self._store = core.store
+        self._pipeline = core.pipeline
+        self._hub = core.hub
+        self._plans = core.plans
+        self._limiter = core.limiter
+        self._live = core.live
+        self._timers = core.timers
+        self._caching = core.caching
+        self._flights = core.flights
+        self._slots = core.slots
+        self._audit = core.audit
+        self._queues = core.queues
+        self._phase = core.phase
         self._ending = ending
         self._handover = handover
         self._running = running
         self._approvals = approvals
         self._share = share
-        self._queues = queues
         self._due_calls = due_calls
         self._credentials = credentials
-        self._gives_away = gives_away
-        self._now = journal.clock.now
-        self._monotonic = journal.clock.monotonic
-        self.closing = False
+        self._gives_away = core.gives_away
+        self._now = core.clock.now
+        self._monotonic = core.clock.monotonic
 
     @property
     def gives_away(self) -> bool:
@@ -110,7 +84,7 @@ class Admission:
             request.tool, request.thread, origin.caller
         ):
             return None
-        if self.closing or self._journal.unsaved:
+        if self._phase.closing or self._journal.unsaved:
             self._check_open()
         now, monotonic, made, unless = self._now, self._monotonic, new_id(), None
         if may_repeat and request.id:
@@ -127,7 +101,7 @@ class Admission:
 
     def _check_open(self) -> None:
         """No call is accepted while the runtime closes, or while the store cannot keep what calls do: their effects would be lost."""
-        if self.closing:
+        if self._phase.closing:
             raise _closed()
         trouble = self._journal.trouble
         if trouble is not None:
@@ -168,7 +142,7 @@ class Admission:
         that callers cannot use. `denied`: record the call as refused, for this reason. `judged`: the judgement of big arguments.
         `may_repeat`: an earlier call may have had the request's id, so an outcome that is kept of it forbids the call.
         """
-        if self.closing or self._journal.unsaved:
+        if self._phase.closing or self._journal.unsaved:
             self._check_open()
         made, caller, now, unless = new_id(), origin.caller, self._now(), None
         if may_repeat and request.id:

@@ -10,23 +10,19 @@ the whole schema, and the policy's denials. Both versions stay on record; the id
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 from clicket.call import Call, Question
-from clicket.engine.arguments import LOST, ArgumentsOnRecord
-from clicket.engine.caching import Caching
+from clicket.engine.arguments import LOST
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
-from clicket.engine.grants import Grants, granted_decision
-from clicket.engine.questions import ask_for_approval
-from clicket.engine.timers import WaitTimers
+from clicket.engine.grants import granted_decision
+from clicket.engine.questions import ask_for_approval, question_after_crash
 from clicket.errors import ApprovalDenied, ClicketError, InvalidInput, PermissionDenied
 from clicket.execution import describe
 from clicket.execution.inputs import EXPIRED, asked_for_input, stage_question, take_answer, waits_for_input
-from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.model import ToolError
-from clicket.pipeline import Pipeline, Policy
 from clicket.tools import output_check
 from clicket.tools.question import InputNeeded
 
@@ -36,34 +32,17 @@ logger = logging.getLogger("clicket.engine")
 
 
 class Approvals:
-    """`resume(call)`: the call may run. `keep(call)`: no grant answers the question, so the call waits for a person."""
-
-    def __init__(
-        self,
-        journal: Journal,
-        pipeline: Pipeline,
-        policy: Policy,
-        timers: WaitTimers,
-        ending: Ending,
-        caching: Caching,
-        arguments: ArgumentsOnRecord,
-        grants: Grants,
-        *,
-        resume: Callable[[Call], None],
-        keep: Callable[[Call], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> None:
-        self._journal = journal
-        self._pipeline = pipeline
-        self._policy = policy
-        self._timers = timers
+    def __init__(self, core: Core, ending: Ending) -> None:
+        self._journal = core.journal
+        self._pipeline = core.pipeline
+        self._policy = core.policy
+        self._timers = core.timers
         self._ending = ending
-        self._caching = caching
-        self._arguments = arguments
-        self._grants = grants
-        self._resume = resume
-        self._keep = keep
-        self._spawn = spawn
+        self._caching = core.caching
+        self._arguments = core.arguments
+        self._grants = core.grants
+        self._inputs = core.inputs
+        self._spawn = core.spawn
 
     def ask(self, call: Call) -> None:
         """Stage the policy's question. A grant may answer it; else the call is kept, and waits for a person."""
@@ -72,8 +51,7 @@ class Approvals:
 
     def ask_again(self, call: Call, why: str) -> None:
         """Ask whether to run a call again whose process died during an attempt. No grant answers that."""
-        question = Question("", self._policy.approvers, self._policy.self_approval)
-        self._ask(call, question, "recovery", why, self._policy.approval_timeout)
+        self._ask(call, question_after_crash(self._policy), "recovery", why, self._policy.approval_timeout)
 
     def ask_for_input(self, call: Call, needed: InputNeeded) -> None:
         """The body has ended with a question to a person. No grant and no policy answers it."""
@@ -105,7 +83,7 @@ class Approvals:
         if call.ending or call.failure is not None or call.entry.waiting_for != "approval":
             return  # it ended meanwhile, or the runtime closes; the question is staged, so it runs nowhere without an answer
         if grant is None:
-            self._keep(call)
+            self._inputs.not_granted(call)
             return
         decision = granted_decision(grant)
         self._journal.record(call.entry, "approval_given", decision)
@@ -133,7 +111,7 @@ class Approvals:
         self._timers.end_wait(call)
         if for_tool:
             if not take_answer(call, decision):
-                self._resume(call)
+                self._inputs.allowed(call)
         elif decision.get("approved") is not True:
             by, why = decision.get("by") or "an approver", f": {decision['reason']}" if decision.get("reason") else ""
             denied = ApprovalDenied(f"{by} denied the call{why}. Ask again with other arguments, or do without.")
@@ -141,7 +119,7 @@ class Approvals:
         elif decision.get("responded") is True:
             self._end_with_answer(call, decision)
         elif "arguments" not in decision or self._take_edit(call, decision):
-            self._resume(call)
+            self._inputs.allowed(call)
 
     def _end_with_answer(self, call: Call, decision: dict[str, Any]) -> None:
         """End the call with a person's answer, which is never cached, if it fits the output schema of the tool as it is here."""

@@ -6,51 +6,46 @@ once in a lease, sweep old calls, cached results and lost workers every 300 s. W
 
 from __future__ import annotations
 
+from functools import partial
+
 from clicket.credentials import Connecting
 from clicket.engine.background import Background
-from clicket.engine.caching import Caching
 from clicket.engine.chores import LISTEN_EVERY, SWEEP_EVERY, Chores
+from clicket.engine.core import Core
 from clicket.engine.credential_waits import LOOK_EVERY as CREDENTIALS_EVERY
 from clicket.engine.credential_waits import CredentialWaits
 from clicket.engine.due_calls import FIRST_LOOK, LOOK_EVERY, DueCalls
-from clicket.engine.grants import Grants
-from clicket.engine.limits import Limits
 from clicket.engine.offers import Offers
 from clicket.engine.placement import ROOM_EVERY
 from clicket.engine.sessions import SessionPlaces
 from clicket.engine.worker_entry import WorkerEntry
 from clicket.engine.worker_list import sweep_lost_workers
-from clicket.ports import Clock, Store
 
 __all__ = ["schedule_chores"]
 
 
 def schedule_chores(
     background: Background,
-    store: Store,
-    clock: Clock,
-    limits: Limits,
+    core: Core,
     chores: Chores,
-    caching: Caching,
     entry: WorkerEntry,
     offers: Offers,
     sessions: SessionPlaces,
-    grants: Grants,
     due_calls: DueCalls,
     credentials: CredentialWaits,
     connecting: Connecting,
 ) -> None:
     """Each chore with its time."""
     background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
-    background.every(limits.lease / 3, "renew", store.renew, while_closing=True)
-    background.every(limits.lease / 3, "worker", entry.renew, while_closing=True)
-    background.every(limits.lease, "recover", chores.recover)
+    background.every(core.limits.lease / 3, "renew", core.store.renew, while_closing=True)
+    background.every(core.limits.lease / 3, "worker", entry.renew, while_closing=True)
+    background.every(core.limits.lease, "recover", chores.recover)
     background.every(LOOK_EVERY, "due calls", due_calls.look, first=FIRST_LOOK)
     background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
-    background.every(SWEEP_EVERY, "cache", caching.sweep)
+    background.every(SWEEP_EVERY, "cache", core.caching.sweep)
     background.every(ROOM_EVERY, "room", offers.tell_room)
     background.every(SWEEP_EVERY, "sessions", sessions.sweep)
-    background.every(SWEEP_EVERY, "grants", grants.sweep)
-    background.every(SWEEP_EVERY, "lost workers", lambda: sweep_lost_workers(store, clock))
+    background.every(SWEEP_EVERY, "grants", core.grants.sweep)
+    background.every(SWEEP_EVERY, "lost workers", partial(sweep_lost_workers, core.store, core.clock))
     background.every(CREDENTIALS_EVERY, "credentials", credentials.look)
     background.every(SWEEP_EVERY, "old credentials", connecting.sweep)

@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection
 
-from clicket.call import Call
-from clicket.engine.claimer import WorkClaimer
+from clicket.engine.core import Core
+from clicket.engine.ending import Ending
 from clicket.engine.kept_outcomes import KeptOutcomes
-from clicket.engine.limits import Limits
-from clicket.engine.live_calls import LiveCalls
 from clicket.engine.recovery import Recovery
-from clicket.engine.requests import Requests
 from clicket.errors import ClicketError
 from clicket.journal import Fenced
-from clicket.ports import Clock, Keep, OnRemove, Store, Stored, Sweep, agree, sleep
-from clicket.tools import Registry, session_key
+from clicket.ports import Keep, OnRemove, Stored, Sweep, agree, sleep
+from clicket.tools import session_key
 
 __all__ = ["Chores"]
 
@@ -48,34 +44,20 @@ def next_step(calls: int, seconds: float) -> int:
 
 
 class Chores:
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        registry: Registry,
-        live: LiveCalls,
-        claimer: WorkClaimer,
-        requests: Requests,
-        recovery: Recovery,
-        limits: Limits,
-        kept: KeptOutcomes,
-        *,
-        keep_costs: OnRemove,
-        lose: Callable[[Call], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._registry = registry
-        self._live = live
-        self._claimer = claimer
-        self._requests = requests
+    def __init__(self, core: Core, ending: Ending, recovery: Recovery, kept: KeptOutcomes) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._registry = core.registry
+        self._live = core.live
+        self._claimer = core.claimer
+        self._requests = core.requests
+        self._limits = core.limits
+        self._costs = core.costs
+        self._phase = core.phase
+        self._spawn = core.spawn
+        self._ending = ending
         self._recovery = recovery
-        self._limits = limits
         self._kept = kept
-        self._spawn = spawn
-        self._lose = lose
-        self._keep_costs = keep_costs
         self.before_removal: list[OnRemove] = [kept.keep]
         """Called with calls that a sweep is about to remove."""
         self.keeps: Callable[[list[Stored]], Awaitable[Collection[int]]] | None = None
@@ -83,7 +65,6 @@ class Chores:
         self._strays: frozenset[int] = frozenset()
         self._lost: frozenset[int] = frozenset()
         self._listening = False
-        self.closed = False
 
     # Requests of other processes.
 
@@ -101,13 +82,13 @@ class Chores:
                     await self._requests.append_empty(call.entry)
                 except Fenced:
                     if not call.slot and not call.ending:
-                        self._lose(call)
+                        self._ending.lose(call)
                 except ClicketError as error:  # the requests into the other calls must still be read
                     logger.info("call %s could not be brought up to date: %s", call.id, error)
 
     def read_requests_soon(self) -> None:
         """The store hints at a request."""
-        if not self._listening and not self.closed:
+        if not self._listening and not self._phase.closed:
             self._listening = True
             self._spawn(self._read_requests_now())
 
@@ -139,7 +120,7 @@ class Chores:
         for key in lost & self._lost:
             call = waiting[key]
             if call.entry.is_idle and not call.slot and not call.ending and call.failure is None:
-                self._lose(call)
+                self._ending.lose(call)
         self._lost = lost
 
     async def release_strays(self) -> None:
@@ -191,7 +172,7 @@ class Chores:
         return total
 
     async def _on_remove(self, calls: list[Stored]) -> Collection[int]:
-        await self._keep_costs(calls)  # those that stay have waited long enough, too
+        await self._costs.keep(calls)  # those that stay have waited long enough, too
         kept = () if self.keeps is None else await self.keeps(calls)
         going = [stored for stored in calls if stored.key not in kept] if kept else calls
         for callback in self.before_removal:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+from clicket.engine.capacity import Capacity
+from clicket.engine.inputs import Inputs
+from clicket.engine.phase import Phase
 from clicket.engine.rates import Rates
 from clicket.errors import ClicketError
 from clicket.execution import Limiter
-from clicket.ports import Clock, Store, Stored, sleep
+from clicket.ports import Clock, Store, sleep
 
 __all__ = ["WorkClaimer"]
 
@@ -23,33 +26,27 @@ one commit of their starts and one of their outcomes, instead of several small o
 
 
 class WorkClaimer:
-    """`rooms`: how many more calls of each tool could start here; `room`: of one tool. `resume` continues claimed calls. `queues`: the
-    names of the queues of these tools from which this process claims. `on_looked` is called when all was claimed that could start."""
-
     def __init__(
         self,
         store: Store,
         limiter: Limiter,
         clock: Clock,
+        phase: Phase,
+        capacity: Capacity,
+        rates: Rates,
+        inputs: Inputs,
         *,
-        rooms: Callable[[], dict[str, int]],
-        room: Callable[[str], int],
-        resume: Callable[[list[Stored]], Awaitable[object]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
-        queues: Callable[[Iterable[str]], frozenset[str]] = frozenset,
-        rates: Rates | None = None,
-        on_looked: Callable[[], None] | None = None,
     ) -> None:
         self._store = store
         self._limiter = limiter
         self._clock = clock
-        self._rooms = rooms
-        self._room = room
-        self._resume = resume
-        self._spawn = spawn
-        self._queues = queues
+        self._phase = phase
+        self._capacity = capacity
         self._rates = rates
-        self._on_looked = on_looked
+        self._inputs = inputs
+        self._spawn = spawn
+        self._stopped = False
         self._running = False
         self._again = False
         self.has_more = False
@@ -58,7 +55,15 @@ class WorkClaimer:
         self._claimed_at = float("-inf")
         """When the last claim began that brought calls."""
         self._lock = asyncio.Lock()
-        self.closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Nothing is claimed any more."""
+        return self._stopped or self._phase.closing
+
+    def stop(self) -> None:
+        """Leave calls that wait to other processes from now on."""
+        self._stopped = True
 
     def nudge(self) -> None:
         """There may be work: try to claim."""
@@ -84,7 +89,8 @@ class WorkClaimer:
         except ClicketError as error:
             logger.warning("no work could be claimed: %s", error)
         finally:
-            self._running = False
+            self._stopped = False
+        self._running = False
 
     async def claim(self) -> None:
         """Claim until nothing waits, or nothing more can start here."""
@@ -95,9 +101,8 @@ class WorkClaimer:
         full, more = True, False
         while full and not self.closed:
             waiting = self._limiter.waiting_tools()
-            rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
-            if self._rates is not None:
-                rooms = await self._rates.allowed(rooms, again=self.nudge)
+            rooms = {tool: room for tool, room in self._capacity.rooms().items() if room > 0 and tool not in waiting}
+            rooms = await self._rates.allowed(rooms, again=self.nudge)
             full = False
             if not rooms:
                 more = True
@@ -105,16 +110,15 @@ class WorkClaimer:
             for room in sorted({*rooms.values()}, reverse=True):
                 tools = frozenset(tool for tool, free in rooms.items() if free == room)
                 began = self._looked_at = self._clock.monotonic()
-                claimed = await self._store.claim_waiting(self._queues(tools), room)
+                claimed = await self._store.claim_waiting(self._capacity.queues_of(tools), room)
                 if claimed:
                     self._claimed_at = began
-                    await self._resume(claimed)
+                    await self._inputs.claimed_from_queue(claimed)
                 if len(claimed) == room:  # there may be more, and there is less room now
                     full = more = True
                     break
         self._expect(more)
-        if self._on_looked is not None:
-            self._on_looked()
+        self._inputs.all_claimed()
 
     async def _gather(self) -> None:
         """Wait for more free slots, if calls run here that may free them in the next milliseconds."""
@@ -127,7 +131,7 @@ class WorkClaimer:
         return (
             not self.closed
             and not self.has_more
-            and self._room(tool) > 0
+            and self._capacity.room(tool) > 0
             and (not self._limiter.queued or tool not in self._limiter.waiting_tools())
         )
 

@@ -6,20 +6,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from clicket.bridge import Workers
 from clicket.call import Call
+from clicket.engine.background import Background
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
-from clicket.engine.live_calls import LiveCalls
 from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import Closed
 from clicket.engine.tasks import Tasks
 from clicket.errors import ClicketError
-from clicket.execution import Limiter, ProcessPool, Runner, can_stop, stop
-from clicket.journal import Entry
-from clicket.ports import Store
-from clicket.tools import Registry
+from clicket.execution import ProcessPool, Runner, can_stop, stop
 
 __all__ = ["Closing"]
 
@@ -27,64 +25,38 @@ logger = logging.getLogger("clicket.engine")
 _WHY = "the runtime was closed"
 
 
-class _Closable(Protocol):
-    closing: bool
-
-
-class _Closed(Protocol):
-    closed: bool
-
-
 class Closing:
-    """`closing`: parts that start nothing new after the first step. `closed`: parts that do nothing after the last step. `stop_chores`
-    is called before the store closes: no chore asks a closed store. `is_stuck`: the store is known not to take a call's events."""
-
     def __init__(
         self,
-        store: Store,
-        registry: Registry,
-        live: LiveCalls,
-        limiter: Limiter,
+        core: Core,
+        ending: Ending,
+        stopping: Stopping,
         runner: Runner,
         processes: ProcessPool,
         workers: Sequence[Workers],
-        ending: Ending,
-        stopping: Stopping,
         tasks: Tasks,
-        *,
-        is_stuck: Callable[[Entry], bool],
-        stop_chores: Callable[[], None],
-        shares: bool,
-        cancel_grace: float,
-        closing: Sequence[_Closable],
-        closed_first: Sequence[_Closed],
-        closed_last: Sequence[_Closed],
+        background: Background,
     ) -> None:
-        self._store = store
-        self._registry = registry
-        self._live = live
-        self._limiter = limiter
+        self._store = core.store
+        self._registry = core.registry
+        self._live = core.live
+        self._limiter = core.limiter
+        self._journal = core.journal
+        self._shares = core.shares
+        self._phase = core.phase
+        self._cancel_grace = core.limits.cancel_grace
+        self._ending = ending
+        self._stopping = stopping
         self._runner = runner
         self._processes = processes
         self._workers = workers
-        self._ending = ending
-        self._stopping = stopping
         self._tasks = tasks
-        self._is_stuck = is_stuck
-        self._stop_chores = stop_chores
-        self._shares = shares
-        self._cancel_grace = cancel_grace
-        self._closing = closing
-        self._closed_first = closed_first
-        self._closed_last = closed_last
+        self._background = background
         self.on_close: list[Callable[[], Coroutine[Any, Any, object]]] = []
 
     async def close(self, *, patience: float) -> None:
         """`patience`: seconds that running calls get to finish by themselves."""
-        for part in self._closing:
-            part.closing = True
-        for closed in self._closed_first:
-            closed.closed = True
+        self._phase.closing = True
         running = [call for call in self._live if call.slot] + list(self._ending.superseded)
         await self._release_waiting()
         await self._until_done(patience)
@@ -93,12 +65,11 @@ class Closing:
                 stop(call, "shutdown", _WHY)
         await self._until_done(self._cancel_grace + 5.0)
         await self._close_parts()
-        self._stop_chores()
+        self._background.stop()  # no chore asks a closed store
         if self._tasks.running:
             await asyncio.wait(self._tasks.running, timeout=1.0)
         await self._store.close()
-        for last in self._closed_last:
-            last.closed = True
+        self._phase.closed = self._journal.closed = True
         for call in self._live:
             self._dismiss(call, f"the runtime was closed before the outcome of call {call.id} could be stored.")
         rest = [task for task in self._tasks.running if task is not asyncio.current_task()]
@@ -145,7 +116,9 @@ class Closing:
 
     async def _until_done(self, patience: float) -> None:
         """Wait until no call is running here. Not waited for are bodies that were abandoned, and outcomes that cannot be stored."""
-        running = [call for call in self._live if call.slot and not call.ended and not self._is_stuck(call.entry)]
+        running = [
+            call for call in self._live if call.slot and not call.ended and not self._journal.is_stuck(call.entry)
+        ]
         if patience <= 0 or not running:
             return
         ends = [asyncio.ensure_future(self._ending.outcome(call)) for call in running]

@@ -12,20 +12,15 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
 
 from msgspec import to_builtins
 
 from clicket.call import Call
 from clicket.credentials import CredentialBook
-from clicket.engine.caching import Caching
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
-from clicket.engine.live_calls import LiveCalls
-from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError, CredentialMissing
-from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.model import Event, ToolError
 from clicket.ports import elapsed, mark
@@ -43,38 +38,26 @@ _LOOKS = 8
 
 
 class CredentialWaits:
-    """`proceed(call)`: every credential is there. `timeout`: seconds for which a call waits; None: without a limit."""
+    """`timeout`: seconds for which a call waits; None: without a limit."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        live: LiveCalls,
-        timers: WaitTimers,
-        ending: Ending,
-        caching: Caching,
-        book: CredentialBook,
-        *,
-        timeout: float | None,
-        proceed: Callable[[Call], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> None:
-        self._journal = journal
-        self._clock = journal.clock
-        self._live = live
-        self._timers = timers
+    def __init__(self, core: Core, ending: Ending, book: CredentialBook, *, timeout: float | None) -> None:
+        self._journal = core.journal
+        self._clock = core.clock
+        self._live = core.live
+        self._timers = core.timers
         self._ending = ending
-        self._caching = caching
+        self._caching = core.caching
         self._book = book
         self._timeout = timeout
-        self._proceed = proceed
-        self._spawn = spawn
+        self._inputs = core.inputs
+        self._spawn = core.spawn
+        self._phase = core.phase
         self._waiting: dict[Call, tuple[str, ...]] = {}
         self._due: OrderedDict[Call, None] = OrderedDict()
         self._looked_at_now: set[Call] = set()
         self._looks = 0
         self._seen = 0
         self._looked_at = float("-inf")
-        self.closed = False
         book.on_put.append(self._on_put)
 
     # A call comes.
@@ -109,7 +92,7 @@ class CredentialWaits:
         return True
 
     def _look_later(self, call: Call) -> None:
-        if not self.closed:
+        if not self._phase.closing:
             self._spawn(self._look_alone(call))
 
     async def _look(self, call: Call) -> None:
@@ -145,7 +128,7 @@ class CredentialWaits:
         if entry.state is State.PENDING:
             self._caching.fit(call)
         try:
-            self._proceed(call)
+            self._inputs.credentials_found(call)
         except ClicketError as error:  # no caller is waiting here, so the error is recorded on the call
             self._ending.on_created(call, error)
 
@@ -178,7 +161,7 @@ class CredentialWaits:
 
     def _on_put(self, caller: str, provider: str) -> None:
         """This process put one. Calls that wait for it come before those that are looked at from time to time."""
-        if self.closed:
+        if self._phase.closing:
             return
         for call in self._waiting:
             if call.caller == caller and provider in call.required_tool().options.credentials:
@@ -190,7 +173,7 @@ class CredentialWaits:
         """Another process may have put one."""
         for call in [call for call in self._waiting if _is_over(call)]:
             del self._waiting[call]
-        if not self._waiting or self.closed:
+        if not self._waiting or self._phase.closing:
             return
         changes, now = await self._book.documents.changes(), self._clock.monotonic()
         if changes != self._seen or now - self._looked_at >= _LOOK_AT_ALL:
@@ -209,7 +192,7 @@ class CredentialWaits:
 
     async def _look_at_due(self) -> None:
         try:
-            while not self.closed:
+            while not self._phase.closing:
                 call = next((each for each in self._due if each not in self._looked_at_now), None)
                 if call is None:
                     return

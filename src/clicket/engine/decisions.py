@@ -14,17 +14,11 @@ import msgspec
 
 from clicket.call import Call, Origin
 from clicket.engine.approvers import Approver, names_of_caller, refuse_approver
-from clicket.engine.arguments import ArgumentsOnRecord
-from clicket.engine.audit import AuditLog
 from clicket.engine.call.foreign import open_question
-from clicket.engine.claimer import WorkClaimer
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
-from clicket.engine.grants import Grants
 from clicket.engine.handover import HandOver
-from clicket.engine.live_calls import LiveCalls
-from clicket.engine.requests import Requests
 from clicket.engine.stopping import Stopping
-from clicket.engine.stored_calls import StoredCalls
 from clicket.errors import (
     ClicketError,
     Conflict,
@@ -34,7 +28,7 @@ from clicket.errors import (
     StoreUnavailable,
     UsageError,
 )
-from clicket.journal import Entry, Fenced, Journal
+from clicket.journal import Entry, Fenced
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, is_seen, read
 from clicket.model.arguments import parse_arguments
@@ -42,7 +36,7 @@ from clicket.model.codec import clean
 from clicket.model.grant import GrantTerms, StoredGrant
 from clicket.model.output import plain_output
 from clicket.pipeline import Authorize, Find, Policy, Validate
-from clicket.ports import Store, Stored
+from clicket.ports import Stored
 from clicket.tools import Registry, Tool, output_check
 from clicket.tools.question import InputQuestion, check_content, question_of
 from clicket.vault import Secrets, hide, hide_said, hide_text, look
@@ -58,40 +52,22 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Decisions:
-    def __init__(
-        self,
-        store: Store,
-        journal: Journal,
-        registry: Registry,
-        policy: Policy,
-        live: LiveCalls,
-        stored_calls: StoredCalls,
-        requests: Requests,
-        arguments: ArgumentsOnRecord,
-        audit: AuditLog,
-        grants: Grants,
-        claimer: WorkClaimer,
-        ending: Ending,
-        handover: HandOver,
-        stopping: Stopping,
-        *,
-        max_arguments_size: int,
-    ) -> None:
-        self._store = store
-        self._journal = journal
-        self._registry = registry
-        self._policy = policy
-        self._live = live
-        self._stored_calls = stored_calls
-        self._requests = requests
-        self._arguments = arguments
-        self._audit = audit
-        self._grants = grants
-        self._claimer = claimer
+    def __init__(self, core: Core, ending: Ending, handover: HandOver, stopping: Stopping) -> None:
+        self._store = core.store
+        self._journal = core.journal
+        self._registry = core.registry
+        self._policy = core.policy
+        self._live = core.live
+        self._stored_calls = core.stored_calls
+        self._requests = core.requests
+        self._arguments = core.arguments
+        self._audit = core.audit
+        self._grants = core.grants
+        self._claimer = core.claimer
         self._ending = ending
         self._handover = handover
         self._stopping = stopping
-        self._max_size = max_arguments_size
+        self._max_size = core.limits.max_arguments_size
 
     async def decide(
         self,

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from clicket.call import Call
 from clicket.engine.admission import Admission
-from clicket.engine.claimer import WorkClaimer
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
-from clicket.engine.live_calls import LiveCalls
 from clicket.errors import ClicketError
 from clicket.model.worker import WorkerState
-from clicket.ports import Clock, Store, sleep
+from clicket.ports import sleep
 
 __all__ = ["Draining"]
 
@@ -27,28 +25,16 @@ _LOOK_AGAIN = 0.05
 
 
 class Draining:
-    """`shares`: other processes may use the store."""
-
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        live: LiveCalls,
-        claimer: WorkClaimer,
-        ending: Ending,
-        admission: Admission,
-        *,
-        shares: bool,
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._live = live
-        self._claimer = claimer
+    def __init__(self, core: Core, ending: Ending, admission: Admission) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._live = core.live
+        self._claimer = core.claimer
+        self._shares = core.shares
+        self._phase = core.phase
+        self._spawn = core.spawn
         self._ending = ending
         self._admission = admission
-        self._shares = shares
-        self._spawn = spawn
         self._draining = asyncio.Event()
 
     def apply(self, state: WorkerState) -> None:
@@ -95,7 +81,7 @@ class Draining:
 
     async def _hand_back_waiting(self) -> None:
         """Other workers get the calls that wait here. Parts of clicket that wait here, such as turns of agents, stay."""
-        while self._draining.is_set() and not self._admission.closing:
+        while self._draining.is_set() and not self._phase.closing:
             waiting = [call for call in self._live if not call.slot and not call.ending and not call.entry.internal]
             ready = [call for call in waiting if _is_on_record(call)]
             for call in ready:

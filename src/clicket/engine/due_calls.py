@@ -13,26 +13,24 @@ date is behind: what is on record as due waits no more. A document is removed on
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from functools import partial
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 
 from clicket.call import Call
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
-from clicket.engine.live_calls import LiveCalls
+from clicket.engine.handover import HandOver
 from clicket.engine.queues import FIRST_VERSION
-from clicket.engine.stored_calls import StoredCalls
-from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
-from clicket.journal import Entry, Fenced, Journal
+from clicket.journal import Entry, Fenced
 from clicket.kernel import State
 from clicket.model import Event, Record, read
 from clicket.model.call import seconds_of
 from clicket.model.codec import canonical
-from clicket.ports import LATER, QueueName, Store, Stored, StoredDocument, Timer, agree, sleep
+from clicket.ports import LATER, QueueName, Stored, StoredDocument, Timer, agree, sleep
 
 __all__ = ["FIRST_LOOK", "LOOK_EVERY", "DueCalls", "LateStats"]
 
@@ -72,38 +70,23 @@ class LateStats(msgspec.Struct):
 
 
 class DueCalls:
-    """`nudge`: calls may wait in the queues. `take(key)` ends a call without an owner whose deadline has passed."""
-
-    def __init__(
-        self,
-        journal: Journal,
-        store: Store,
-        live: LiveCalls,
-        timers: WaitTimers,
-        ending: Ending,
-        stored_calls: StoredCalls,
-        *,
-        nudge: Callable[[], None],
-        take: Callable[[int], Coroutine[Any, Any, None]],
-        give_slot: Callable[[str], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> None:
-        self._journal = journal
-        self._clock = journal.clock
-        self._store = store
-        self._live = live
-        self._timers = timers
+    def __init__(self, core: Core, ending: Ending, handover: HandOver) -> None:
+        self._journal = core.journal
+        self._clock = core.clock
+        self._store = core.store
+        self._live = core.live
+        self._timers = core.timers
         self._ending = ending
-        self._stored_calls = stored_calls
-        self._nudge = nudge
-        self._take = take
-        self._give_slot = give_slot
-        self._spawn = spawn
+        self._handover = handover
+        self._stored_calls = core.stored_calls
+        self._claimer = core.claimer
+        self._slots = core.slots
+        self._spawn = core.spawn
+        self._phase = core.phase
         self._wake: tuple[float, Timer] | None = None
         self._looking = False
         self._again = False
         self.late = LateStats()
-        self.closed = False
 
     # A call that is not due yet.
 
@@ -119,7 +102,7 @@ class DueCalls:
         entry = call.entry
         slot = call.take_trial()
         if slot is not None:  # a call that waits is no trial of a failed tool
-            self._give_slot(slot)
+            self._slots.give(slot)
         self._live.add(call)
         self._timers.end_wait(call)
         note = {"text": "It waits until its time.", "waiting_for": "time", "not_before": call.request.not_before}
@@ -136,14 +119,14 @@ class DueCalls:
         assert call.request.not_before is not None
         entry, due = call.entry, seconds_of(call.request.not_before)
         body = _encode(_Waiting(entry.id, entry.thread, entry.caller))
-        while not self.closed:
+        while not self._phase.closing:
             try:
                 await self._store.put_document(_KIND, _key(due, entry.id, entry.thread, entry.caller), body, None)
                 break
             except ClicketError as error:
                 logger.warning("call %s waits for its time here, not in the store yet: %s", entry.id, error)
                 await sleep(self._clock, _LOOK_AGAIN)
-        if self.closed or call.ending or call.failure is not None or entry.fenced:
+        if self._phase.closing or call.ending or call.failure is not None or entry.fenced:
             return  # a closing runtime releases the call; the next one puts it away
         self._journal.give_up_ownership(entry, queue=str(QueueName(entry.tool, holder=LATER)))
         self._journal.commit(entry, partial(self._on_put_away, call))
@@ -164,7 +147,7 @@ class DueCalls:
         self._looking = True
         try:
             self._again = True
-            while self._again and not self.closed:
+            while self._again and not self._phase.closing:
                 self._again = False
                 await self._look()
         finally:
@@ -173,7 +156,7 @@ class DueCalls:
     async def _look(self) -> None:
         after, released, agreed = "", False, False
         try:
-            while not self.closed:
+            while not self._phase.closing:
                 page = await self._store.documents(_KIND, after=after, limit=_STEP)
                 for document in page:
                     due = _due_of(document)
@@ -189,12 +172,12 @@ class DueCalls:
                 after = page[-1].key
         finally:
             if released:
-                self._nudge()
+                self._claimer.nudge()
 
     def _wake_at(self, due: float) -> None:
         """Look at this time, unless a look is planned before it. One timer, however many calls wait."""
         delay = due - self._clock.now()
-        if self.closed or delay > LOOK_EVERY or (self._wake is not None and self._wake[0] <= due):
+        if self._phase.closing or delay > LOOK_EVERY or (self._wake is not None and self._wake[0] <= due):
             return  # what is due later is found by the look before it
         if self._wake is not None:
             self._wake[1].cancel()
@@ -202,7 +185,7 @@ class DueCalls:
 
     def _look_now(self) -> None:
         self._wake = None
-        if not self.closed:
+        if not self._phase.closing:
             self._spawn(self._look_soon())
 
     async def _look_soon(self) -> None:
@@ -253,8 +236,8 @@ class DueCalls:
             self._clock.call_later(record.deadline, self._take_later, claimed.key)
 
     def _take_later(self, key: int) -> None:
-        if not self.closed:
-            self._spawn(self._take(key))
+        if not self._phase.closing:
+            self._spawn(self._handover.take(key))
 
 
 def _was_due(events: Iterable[Event]) -> bool:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.call import Call
-from clicket.engine.live_calls import LiveCalls
-from clicket.engine.requests import Requests
-from clicket.engine.timers import WaitTimers
+from clicket.engine.core import Core
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.execution import Limiter, Wakeups
-from clicket.journal import Entry, Fenced, Journal
+from clicket.execution import Wakeups
+from clicket.journal import Fenced
 from clicket.kernel import State
 from clicket.model import Event, ToolResult
 from clicket.model.result import failure_text
-from clicket.ports import Store
 
 __all__ = ["Ending"]
 
@@ -28,39 +24,20 @@ _Future = asyncio.Future  # the loop's `create_future` would be one call more
 
 
 class Ending:
-    """`on_left(call)`: a call with a cache key is over in this process. `on_ended(call)`: the outcome of a call is durable; called
-    for calls that did not complete, and for all calls while there are `degraded` threads. `give_slot(name)` gives back a slot that
-    processes share. `release(call)` releases every slot of the call."""
-
-    def __init__(
-        self,
-        journal: Journal,
-        store: Store,
-        live: LiveCalls,
-        limiter: Limiter,
-        timers: WaitTimers,
-        requests: Requests,
-        *,
-        on_left: Callable[[Call], None],
-        on_ended: Callable[[Call], None],
-        degraded: Collection[object],
-        give_slot: Callable[[str], None],
-        release: Callable[[Call], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> None:
-        self._journal = journal
-        self._store = store
-        self._live = live
-        self._made = live.made
-        self._limiter = limiter
-        self._timers = timers
-        self._requests = requests
-        self._on_left = on_left
-        self._on_ended = on_ended
-        self._degraded = degraded
-        self._give_slot = give_slot
-        self._release = release
-        self._spawn = spawn
+    def __init__(self, core: Core) -> None:
+        self._journal = core.journal
+        self._store = core.store
+        self._live = core.live
+        self._made = core.live.made
+        self._limiter = core.limiter
+        self._timers = core.timers
+        self._requests = core.requests
+        self._flights = core.flights
+        self._hub = core.hub
+        self._degraded = core.hub.degraded
+        self._slots = core.slots
+        self._gate = core.gate
+        self._spawn = core.spawn
         self._loop = asyncio.get_running_loop()
         self.wake = Wakeups().fulfil
         """For futures that callers of calls wait for."""
@@ -110,17 +87,10 @@ class Ending:
             if call.attempt is not None and call.attempt.abandoned:
                 self.abandoned.add(call)  # its body still runs, and keeps its slots
             else:
-                self._release(call)
+                self._gate.release(call)
             self.answer(call, error)
         if call.accepted is not None:
             fulfil(call.accepted, None, error)
-
-    def on_not_created(self, entry: Entry, error: ClicketError) -> None:
-        """The store refused a call's first commit. The commit may have been made for a request, such as a cancellation, or for a reader:
-        then nothing else ends the call here, and its caller is to get the call that has its id."""
-        call = next((call for call in self._live.named(entry.id) if call.entry is entry), None)
-        if call is not None:
-            self.on_created(call, error)
 
     def on_outcome_durable(self, call: Call, error: ClicketError | None) -> None:
         """The outcome is durable, or never will be: notify the waiters, release the slots."""
@@ -129,7 +99,7 @@ class Ending:
             if call.accepted is not None:
                 fulfil(call.accepted)
             if self._degraded or call.outcome is not _COMPLETED:
-                self._on_ended(call)
+                self._hub.ended(call)
             if (
                 call.request.id is None
                 and call.cache_key is None
@@ -160,7 +130,7 @@ class Ending:
                 self.abandoned.add(call)
                 return
         if call.shared_slot:
-            self._release(call)
+            self._gate.release(call)
         else:
             self._limiter.release(call)
 
@@ -169,11 +139,11 @@ class Ending:
     def forget(self, call: Call) -> None:
         """Remove a call from this process: its timers, its trial's and its leader's slots, its entry in the live calls."""
         if call.cache_key is not None:
-            self._on_left(call)
+            self._flights.left(call)
         if call.trial is not None:
             slot = call.take_trial()
             assert slot is not None
-            self._give_slot(slot)
+            self._slots.give(slot)
         if call.deadline_timer is not None or call.wait_timer is not None:
             self._timers.cancel(call)
         if call.request.id is None:

@@ -1,8 +1,7 @@
-"""Wires the core: only this module creates the engine's parts, each from the parts that it needs.
+"""Makes the engine's parts, each from the parts that it needs, and opens and closes them.
 
-Where two parts need each other, the lower one gets a callback. A callback that is wired before its part exists is a lambda.
-
-`chore_schedule.py` sets how often each chore runs.
+`driver.py` is made first: the parts report to it what happens, and it knows which part acts then. `chore_schedule.py` sets how often
+each chore runs.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from clicket.bridge import Workers
-from clicket.call import Call, Question
 from clicket.credentials import Connecting, CredentialBook, CredentialOptions
 from clicket.engine.activity import Activity, HeldCall
 from clicket.engine.admission import Admission
@@ -24,13 +24,16 @@ from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.audit import AuditLog
 from clicket.engine.background import Background
 from clicket.engine.caching import CacheOptions, Caching
+from clicket.engine.capacity import Capacity
 from clicket.engine.chore_schedule import schedule_chores
 from clicket.engine.chores import Chores
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.closing import Closing
+from clicket.engine.core import Core
 from clicket.engine.credential_waits import CredentialWaits
 from clicket.engine.decisions import Decisions
 from clicket.engine.draining import Draining
+from clicket.engine.driver import Driver
 from clicket.engine.due_calls import DueCalls, LateStats
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
@@ -47,6 +50,7 @@ from clicket.engine.nested_calls import NestedCallMaker
 from clicket.engine.notice_handler import NoticeHandler
 from clicket.engine.offers import Offers
 from clicket.engine.parking import Parking
+from clicket.engine.phase import Phase
 from clicket.engine.placement import Placement
 from clicket.engine.plans import Plans
 from clicket.engine.queues import Queues
@@ -64,15 +68,12 @@ from clicket.engine.stored_calls import StoredCalls
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
 from clicket.engine.tool_costs import ToolCosts
-from clicket.engine.worker_entry import Load, WorkerEntry, host_name, worker_id
+from clicket.engine.worker_entry import Identity, Load, WorkerEntry, host_name, worker_id
 from clicket.engine.worker_list import living_workers
-from clicket.errors import ClicketError
-from clicket.execution import Cluster, LentCredentials, Limiter, LoopWatch, ProcessPool, Runner, can_stop
+from clicket.execution import RUNTIME, Cluster, LentCredentials, Limiter, LoopWatch, ProcessPool, Runner
 from clicket.hub import Hub
-from clicket.journal import Entry, Journal, Observers
+from clicket.journal import Journal, Observers
 from clicket.kernel import State
-from clicket.model import Event, read
-from clicket.model.codec import clean
 from clicket.model.worker import WorkerRole
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Clock, Owner, Store
@@ -86,9 +87,25 @@ if TYPE_CHECKING:  # a runtime without webhooks does not import them
 __all__ = ["Engine"]
 
 
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """What a runtime is, and what it may do. `gives_away`: calls are accepted here, and run by other processes. `ray`: the address of the
+    Ray cluster for tools with isolation="ray"."""
+
+    owner: Owner
+    role: WorkerRole = "runtime"
+    labels: tuple[str, ...] = ()
+    gives_away: bool = False
+    ray: str | None = None
+    limits: Limits
+    policy: Policy
+    cache: CacheOptions
+    prices: PriceTable
+    budgets: tuple[Budget, ...] = ()
+    credentials: CredentialOptions
+
+
 class Engine:
-    """One per open runtime, on one event loop. `gives_away`: calls are accepted here, and run by other processes. `ray`: the
-    address of the Ray cluster for tools with isolation="ray"."""
+    """One per open runtime, on one event loop."""
 
     webhooks: Webhooks | None = None  # `compose` sets it, if the settings have some
 
@@ -96,103 +113,50 @@ class Engine:
         self,
         registry: Registry,
         store: Store,
-        policy: Policy,
-        limits: Limits,
-        cache_options: CacheOptions,
+        setup: Setup,
+        *,
         clock: Clock,
         chance: random.Random,
-        *,
-        owner: Owner,
-        gives_away: bool = False,
-        role: WorkerRole = "runtime",
-        labels: tuple[str, ...] = (),
-        ray: str | None = None,
-        vault: Vault | None = None,
-        observers: Observers | None = None,
-        prices: PriceTable | None = None,
-        budgets: tuple[Budget, ...] = (),
-        credentials: CredentialOptions = CredentialOptions(),  # noqa: B008  # it is frozen
+        vault: Vault,
+        observers: Observers,
     ) -> None:
-        vault = vault or Vault()
+        limits, policy = setup.limits, setup.policy
         shares, max_size, notices = store.durability != "none", limits.max_arguments_size, store.notices
-        worker = worker_id(owner)
-
-        # Parts that need no other part of the engine.
-        tasks, live, plans = Tasks(), LiveCalls(), Plans(limits)
+        who = Identity(owner=setup.owner, id=worker_id(setup.owner), role=setup.role, labels=setup.labels)
+        driver, phase, tasks, live, plans = Driver(), Phase(), Tasks(), LiveCalls(), Plans(limits)
         spawn = tasks.spawn
-        share, slots, audit = (
-            LoopShare(clock.monotonic),
-            SharedSlots(store, clock, spawn),
-            AuditLog(store, clock, spawn),
-        )
-        arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
-        grants = Grants(store, clock, audit, retention=limits.retention)
-        kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
-        stored_calls = StoredCalls(
-            store, clock, is_closing=lambda: admission.closing, hears=lambda: notices.trouble is None, spawn=spawn
-        )
-        placement = Placement(notices, clock)
-        timers = WaitTimers(clock, expire=lambda call, reason: stopping.expire(call, reason))
-        limiter = Limiter(
-            max_queue=limits.max_queue, start=lambda call: running.start_attempt(call),
-        )  # fmt: skip
+
+        # Calls, slots and work, without what acts on them.
+        limiter = Limiter(max_queue=limits.max_queue, start=driver.slots_granted)
+        timers = WaitTimers(clock, driver.time_is_up)
         journal = Journal(
-            store,
-            clock,
-            spawn,
-            worker=worker,
-            host=host_name(owner),
-            observers=observers,
-            on_request=self._on_request,
-            on_unsaved=self._on_unsaved,
-            on_not_created=lambda entry, error: ending.on_not_created(entry, error),
-        )
-        requests, rates = Requests(store, journal), Rates(store, registry, clock)
-        book = SpendBook(store, clock, owner, prices or PriceTable(), budgets, spawn)
-        credential_book = CredentialBook(store, vault, clock, credentials, audit=audit.kept, spawn=spawn)
-        connecting = Connecting(credential_book, store, clock, registry.uses_credential)
-        lent = LentCredentials(credential_book)
-        hub, costs = Hub(registry, store, clock, slots, spawn), ToolCosts(book, journal, clock, spawn)
-        entry = WorkerEntry(
-            store, clock, owner,
-            id=worker, role=role, labels=labels, load=self._load, on_state=lambda state: draining.apply(state), spawn=spawn,
+            store, clock, spawn,
+            worker=who.id, host=host_name(who.owner), observers=observers,
+            on_request=driver.on_request, on_unsaved=driver.on_unsaved, on_not_created=driver.on_not_created,
         )  # fmt: skip
+        slots, rates = SharedSlots(store, clock, phase, spawn), Rates(store, registry, clock, phase)
+        gate = SharedSlotGate(limiter, slots, rates, journal, phase, driver, shares=shares, spawn=spawn)
+        audit, arguments = AuditLog(store, clock, spawn), ArgumentsOnRecord(vault, registry, max_size=max_size)
         queues = Queues(
             store, registry,
-            worker=worker, living=partial(living_workers, store), labels=frozenset(labels), gives_away=gives_away, shares=shares,
+            worker=who.id, living=partial(living_workers, store), labels=frozenset(setup.labels),
+            gives_away=setup.gives_away, shares=shares,
         )  # fmt: skip
-        sessions = SessionPlaces(
-            store, registry, queues, journal, clock,
-            resume=lambda claimed: recovery.resume(claimed), lose=lambda stored, why: recovery.lose_session(stored, why),
-        )  # fmt: skip
-
-        # Slots, work of other processes, equal calls.
-        rooms = partial(plans.rooms, registry, limiter.used, internal_only=gives_away, runs=entry.has)
-        room = partial(plans.room_for, registry=registry, used=limiter.used, internal_only=gives_away, runs=entry.has)
-        claimer = WorkClaimer(
-            store, limiter, clock, rooms=lambda: rooms() if entry.is_active else {},
-            room=lambda tool: room(tool) if entry.is_active else 0, resume=sessions.resume, spawn=spawn,
-            queues=queues.claimed_from, rates=rates,
-            on_looked=placement.ask_once if gives_away else lambda: offers.announce_changes(),
-        )  # fmt: skip
-        offers = Offers(
-            notices,
-            claimer,
-            rooms=lambda: {} if gives_away or not entry.is_active else queues.by_queue(rooms()),
-            start=lambda stored: recovery.start_unclaimed(stored),
-            later=clock.call_later,
+        load = partial(_load, registry, queues, limiter, limits, gives_away=setup.gives_away)
+        entry = WorkerEntry(store, clock, who, load=load, inputs=driver, spawn=spawn)
+        capacity = Capacity(registry, plans, limiter, queues, entry, gives_away=setup.gives_away)
+        claimer = WorkClaimer(store, limiter, clock, phase, capacity, rates, driver, spawn=spawn)
+        offers, placement = Offers(notices, clock, claimer, capacity, driver), Placement(notices, clock)
+        stored_calls = StoredCalls(store, clock, phase, notices, spawn=spawn)
+        caching = Caching(store, clock, setup.cache)
+        flights = SingleFlight(caching, store, clock, slots, phase, driver, spawn=spawn)
+        book = SpendBook(store, clock, who.owner, setup.prices, setup.budgets, spawn)
+        costs, hub = ToolCosts(book, journal, clock, spawn), Hub(registry, store, clock, slots, spawn)
+        credential_book = CredentialBook(store, vault, clock, setup.credentials, audit=audit.kept, spawn=spawn)
+        lent, connecting = (
+            LentCredentials(credential_book),
+            Connecting(credential_book, store, clock, registry.uses_credential),
         )
-        gate = SharedSlotGate(
-            limiter, slots, rates, journal, clock,
-            shares=shares, start=lambda call: running.start_attempt(call), wait=lambda call: running.wait_in_queue(call),
-            on_stopped=lambda call: handover.end_stopped(call), spawn=spawn,
-        )  # fmt: skip
-        caching = Caching(store, clock, cache_options)
-        flights = SingleFlight(
-            caching, store, clock, slots,
-            serve=lambda call, output: admission.serve(call, output), run=lambda call: admission.on_cache_miss(call),
-            keep=lambda call: running.wait_in_queue(call), spawn=spawn,
-        )  # fmt: skip
 
         # The six stages.
         workers, results = Workers(limits.worker_threads, "clicket-worker"), Workers(1, "clicket-results")
@@ -204,14 +168,13 @@ class Engine:
             warm=int(any(tool.options.isolation == "process" for tool in registry)),
         )
         runner = Runner(
-            journal, store, vault, workers, processes, Cluster(ray),
-            chance=chance, grace=limits.cancel_grace, max_wait=limits.queue_timeout, abandon=lambda call: running.abandon(call),
-            on_returned=lambda call, late: running.on_returned(call, late), on_cost=costs.report,
-            credentials=lent, nest=lambda call: nesting.of(call), spawn=spawn,
+            journal, store, vault, workers, processes, Cluster(setup.ray),
+            chance=chance, grace=limits.cancel_grace, max_wait=limits.queue_timeout, abandon=driver.does_not_stop,
+            on_returned=driver.returned_late, on_cost=costs.report, credentials=lent, nest=driver.calls_of, spawn=spawn,
         )  # fmt: skip
         pipeline = Pipeline(
             Find(registry, hub.check),
-            Authorize(policy, registry.get, max_size=max_size, some_ask=bool(budgets)),
+            Authorize(policy, registry.get, max_size=max_size, some_ask=bool(setup.budgets)),
             Validate(max_size=max_size),
             Execute(runner),
             Process(store, journal, results),
@@ -222,115 +185,62 @@ class Engine:
             uncounted=costs.writing,
         )
 
-        # The phases of a call, from its end to its beginning.
-        ending = Ending(
-            journal, store, live, limiter, timers, requests,
-            on_left=flights.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release,
-            spawn=spawn,
-        )  # fmt: skip
-        handover = HandOver(
-            journal, store, pipeline, live, timers, ending, stored_calls, placement,
-            shares=shares, approval_timeout=policy.approval_timeout,
-            question=Question("", policy.approvers, policy.self_approval), queue_of=queues.queue_of,
-            resume=lambda claimed: recovery.resume(claimed),
-            release=gate.release, give_slot=slots.give, spawn=spawn,
-        )  # fmt: skip
-        external = External(journal, pipeline, timers, ending, release=gate.release, spawn=spawn)
-        reconciling = Reconciling(
-            journal, pipeline, ending, workers, chance,
-            worker=worker, make_sink=runner.sink_of, lend=lent.lend,
-            run_again=lambda call, why: recovery.run_again(call, why), spawn=spawn,
-        )  # fmt: skip
-        credential_waits = CredentialWaits(
-            journal, live, timers, ending, caching, credential_book,
-            timeout=credentials.wait_timeout, proceed=lambda call: admission.proceed(call), spawn=spawn,
-        )  # fmt: skip
-        parking = Parking(
-            pipeline, ending, external, reconciling, credential_waits,
-            ask=lambda call, needed: approvals.ask_for_input(call, needed), release=gate.release,
-        )  # fmt: skip
-        stopping = Stopping(
-            journal, pipeline, limiter, ending, external, expire_input=lambda call: approvals.expire_input(call)
-        )
-        running = Running(
-            journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits,
-            parked=parking.park, uncounted=costs.writing,
-        )  # fmt: skip
-        approvals = Approvals(
-            journal, pipeline, policy, timers, ending, caching, arguments, grants,
-            resume=lambda call: admission.resume(call), keep=lambda call: admission.keep_asking(call), spawn=spawn,
-        )  # fmt: skip
-        due_calls = DueCalls(
-            journal, store, live, timers, ending, stored_calls,
-            nudge=claimer.nudge, take=handover.take, give_slot=slots.give, spawn=spawn,
-        )  # fmt: skip
-        admission = Admission(
-            journal, store, pipeline, hub, plans, limiter, live, timers, caching, flights, slots, audit, ending, handover, running,
-            approvals, share, queues, due_calls, credential_waits, gives_away=gives_away,
-        )  # fmt: skip
-        decisions = Decisions(
-            store, journal, registry, policy, live, stored_calls, requests, arguments, audit, grants, claimer, ending, handover,
-            stopping, max_arguments_size=max_size,
-        )  # fmt: skip
-        recovery = Recovery(
-            journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
-            admission, claimer, queues, external, reconciling, parking, limits,
-            gives_away=gives_away, takes=lambda: entry.is_active, enter=entry.update, on_taken_over=costs.taken_over, spawn=spawn,
-        )  # fmt: skip
-        chores = Chores(
-            store, clock, registry, live, claimer, requests, recovery, limits, kept,
-            keep_costs=costs.keep, lose=ending.lose, spawn=spawn,
-        )  # fmt: skip
-        draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
-        background = Background(clock, spawn)
-        schedule_chores(
-            background, store, clock, limits, chores, caching, entry, offers, sessions, grants, due_calls, credential_waits, connecting
-        )  # fmt: skip
-        closing = Closing(
-            store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
-            is_stuck=journal.is_stuck, stop_chores=background.stop, shares=shares, cancel_grace=limits.cancel_grace,
-            closing=(admission, handover, recovery),
-            closed_first=(flights, slots, gate, rates, claimer, due_calls, credential_waits), closed_last=(journal, running),
+        core = Core(
+            store=store, clock=clock, spawn=spawn, registry=registry, policy=policy, limits=limits, phase=phase, shares=shares,
+            gives_away=setup.gives_away, inputs=driver, journal=journal, pipeline=pipeline, live=live, limiter=limiter, timers=timers,
+            plans=plans, queues=queues, hub=hub, slots=slots, gate=gate, caching=caching, flights=flights,
+            requests=Requests(store, journal), stored_calls=stored_calls, claimer=claimer, arguments=arguments, audit=audit,
+            grants=Grants(store, clock, audit, retention=limits.retention), costs=costs,
         )  # fmt: skip
 
+        # The phases of a call, from its end to its beginning.
+        ending = Ending(core)
+        approvals, external = Approvals(core, ending), External(core, ending)
+        handover, stopping = HandOver(core, ending, placement), Stopping(core, ending, approvals, external)
+        reconciling = Reconciling(core, ending, runner, lent, workers, chance)
+        credential_waits = CredentialWaits(core, ending, credential_book, timeout=setup.credentials.wait_timeout)
+        parking = Parking(core, ending, approvals, external, reconciling, credential_waits)
+        share = LoopShare(clock.monotonic)
+        running = Running(core, ending, handover, stopping, parking, share, tasks)
+        due_calls = DueCalls(core, ending, handover)
+        admission = Admission(core, ending, handover, running, approvals, due_calls, credential_waits, share)
+
+        # What finds calls in the store, what people do with them, and what ends the runtime.
+        recovery = Recovery(core, ending, approvals, admission, external, reconciling, parking, entry)
+        sessions = SessionPlaces(store, registry, queues, journal, clock, driver)
+        decisions = Decisions(core, ending, handover, stopping)
+        kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
+        handles = Handles(core, ending, decisions, kept)
+        chores, background = Chores(core, ending, recovery, kept), Background(clock, spawn)
+        draining = Draining(core, ending, admission)
+        closing = Closing(core, ending, stopping, runner, processes, (workers, results, judges), tasks, background)
         closing.on_close.extend((book.close, entry.remove, credential_book.close))
+        driver.attach(
+            core=core, ending=ending, handover=handover, external=external, approvals=approvals, stopping=stopping, running=running,
+            admission=admission, recovery=recovery, sessions=sessions, offers=offers, placement=placement, draining=draining,
+            nesting=NestedCallMaker(core, admission, ending, handles, runner),
+        )  # fmt: skip
+        schedule_chores(background, core, chores, entry, offers, sessions, due_calls, credential_waits, connecting)
+        notice_handler = NoticeHandler(core, chores, placement, offers)
+        store.on_hint, notices.hear = notice_handler.on_hint, notice_handler.on_notice
 
         self.loop = asyncio.get_running_loop()
         self.process = os.getpid()
         self._loop_watch = LoopWatch(patience=limits.lease / 2)  # at the end of a lease other processes take calls over
+        self.schedule_late = LateStats()
         self.registry, self.store, self.policy, self.limits = registry, store, policy, limits
-        self.clock, self.vault, self.shares, self.schedule_late = clock, vault, shares, LateStats()
-        self.journal, self.live, self.limiter, self.hub = journal, live, limiter, hub
-        self.pipeline, self.processes, self.slots, self.caching, self.flights = (
-            pipeline,
-            processes,
-            slots,
-            caching,
-            flights,
-        )
-        self.claimer, self.gate, self.stored_calls, self.audit, self.grants = claimer, gate, stored_calls, audit, grants
-        self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
-        self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
-        self._external, self.resolutions = (
-            external,
-            Resolutions(store, journal, live, requests, arguments, audit, max_output_size=max_size),
-        )
-        self.external_results = ExternalResults(
-            store, clock, live, requests, arguments, audit, claimer, max_output_size=max_size
-        )
-        self.recovery, self.chores, self.background = recovery, chores, background
-        self.share, self.queues = share, queues
-        self.credentials, self.connecting = credential_book, connecting
-        handles = self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
-        nesting = NestedCallMaker(
-            admission, ending, handles,
-            hold_clock=runner.hold_clock, release_clock=runner.release_clock, spawn=spawn,
-        )  # fmt: skip
-        self.book = book
-        self.worker_entry, self.draining, self._submits_only, self.due_calls = entry, draining, gives_away, due_calls
-        self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
-        notice_handler = NoticeHandler(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
-        store.on_hint, notices.hear = notice_handler.on_hint, notice_handler.on_notice
+        self.clock, self.vault, self.shares, self.phase = clock, vault, shares, phase
+        self.journal, self.live, self.limiter, self.hub, self.pipeline = journal, live, limiter, hub, pipeline
+        self.processes, self.slots, self.caching, self.flights, self.gate = processes, slots, caching, flights, gate
+        self.claimer, self.stored_calls, self.audit, self.grants = claimer, stored_calls, audit, core.grants
+        self.arguments, self.queues, self.share, self.book = arguments, queues, share, book
+        self.ending, self.running, self.stopping, self.admission = ending, running, stopping, admission
+        self.handover, self.approvals, self.decisions, self.handles = handover, approvals, decisions, handles
+        self.resolutions, self.external_results = Resolutions(core), ExternalResults(core)
+        self.credentials, self.connecting, self.due_calls = credential_book, connecting, due_calls
+        self.recovery, self.chores, self.background, self.draining = recovery, chores, background, draining
+        self.worker_entry, self.offers, self.tasks, self.closing = entry, offers, tasks, closing
+        self.workers, self.results = workers, results
 
     # Opening and closing.
 
@@ -343,7 +253,7 @@ class Engine:
 
     async def close(self, *, patience: float) -> None:
         self.background.wind_down()
-        self.worker_entry.close(running=self._slots_used > 0)
+        self.worker_entry.close(running=_slots_used(self.limiter, self.limits) > 0)
         self.offers.leave()
         try:
             await self.closing.close(patience=patience)
@@ -351,7 +261,7 @@ class Engine:
             self.stored_calls.close()
             self.background.stop()
             self._loop_watch.close()
-            self.chores.closed = True
+            self.phase.closed = True
 
     async def emit_notice(self, kind: str, data: dict[str, Any], *, key: Sequence[Any], at: float) -> None:
         """Record a fact for the webhook endpoints that want it; it is durable when this returns. As `Outbox.emit`."""
@@ -365,7 +275,7 @@ class Engine:
 
     @property
     def is_closing(self) -> bool:
-        return self.admission.closing
+        return self.phase.closing
 
     def on_tool_added(self, tool: Tool) -> None:
         """The registry has one more tool."""
@@ -373,45 +283,7 @@ class Engine:
         if tool.options.isolation == "process":
             self.processes.keep_warm()
 
-    # What the journal and the store call.
-
-    def _on_request(self, entry: Entry, events: list[Event]) -> None:
-        """Another process wrote a request into a call of ours."""
-        call = self._call_of(entry)
-        if call is None:
-            return
-        self._external.take(call, events)
-        for event in events:
-            if event.type == "cancel_requested" and can_stop(call):
-                self.stopping.stop(call, "cancel", clean(event.data.get("reason", "")))
-            elif event.type == "approval_given" and entry.waiting_for == "approval" and not call.ending:
-                if read(entry.id, entry.events).waiting_for == "approval":
-                    continue  # another person must approve it, too
-                self.approvals.apply(call, event.data)
-                self.journal.commit(entry)
-
-    def _on_unsaved(self, entry: Entry, error: ClicketError) -> None:
-        """The outcome of a call could not be stored for a while: its waiters get the error."""
-        call = self._call_of(entry)
-        if call is not None:
-            self.ending.answer(call, error)
-
-    def _call_of(self, entry: Entry) -> Call | None:
-        return next((call for call in self.live.named(entry.id) if call.entry is entry), None)
-
     # Activity.
-
-    def _load(self) -> Load:
-        """For the entry of this worker. A runtime that always gives calls away runs none."""
-        return Load(
-            listed=len(self.registry) > 0,
-            tools=self.queues.offered(),
-            running=self._slots_used, capacity=0 if self._submits_only else self.limits.max_concurrency,
-        )  # fmt: skip
-
-    @property
-    def _slots_used(self) -> int:
-        return self.limiter.used.get(("runtime", self.limits.max_concurrency), 0)
 
     def held_calls(self) -> list[HeldCall]:
         return [
@@ -436,7 +308,7 @@ class Engine:
             waiting_for_approval=waiting,
             queued=self.limiter.queued,
             max_queue=self.limiter.max_queue,
-            slots_used=self._slots_used,
+            slots_used=_slots_used(self.limiter, self.limits),
             slots=slots,
             abandoned=len(self.ending.abandoned),
             unsaved=len(self.journal.unsaved),
@@ -446,3 +318,15 @@ class Engine:
             schedule_firings=self.schedule_late.count,
             schedule_late_seconds=self.schedule_late.total,
         )
+
+
+def _slots_used(limiter: Limiter, limits: Limits) -> int:
+    return limiter.used.get((RUNTIME, limits.max_concurrency), 0)
+
+
+def _load(registry: Registry, queues: Queues, limiter: Limiter, limits: Limits, *, gives_away: bool) -> Load:
+    """For the entry of this worker. A runtime that always gives calls away runs none."""
+    return Load(
+        listed=len(registry) > 0, tools=queues.offered(),
+        running=_slots_used(limiter, limits), capacity=0 if gives_away else limits.max_concurrency,
+    )  # fmt: skip

@@ -6,21 +6,19 @@ is the outcome; one that comes later is refused. So the wait is closed on record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from clicket.call import Call
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
-from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
 from clicket.execution import Spool, attempt_of, explain
-from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.model import Event, Record, ToolError
-from clicket.pipeline import Pipeline
 from clicket.ports import elapsed, mark
 
 __all__ = ["External"]
@@ -44,23 +42,14 @@ class _Wait(msgspec.Struct):
 class External:
     """`release(call)` releases every slot of the call."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        pipeline: Pipeline,
-        timers: WaitTimers,
-        ending: Ending,
-        *,
-        release: Callable[[Call], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> None:
-        self._journal = journal
-        self._clock = journal.clock
-        self._pipeline = pipeline
-        self._timers = timers
+    def __init__(self, core: Core, ending: Ending) -> None:
+        self._journal = core.journal
+        self._clock = core.clock
+        self._pipeline = core.pipeline
+        self._timers = core.timers
         self._ending = ending
-        self._release = release
-        self._spawn = spawn
+        self._gate = core.gate
+        self._spawn = core.spawn
 
     # The wait begins.
 
@@ -82,7 +71,7 @@ class External:
         self._journal.wait_for(entry, "external")
         self._journal.record(entry, "note", data, at)
         self._journal.commit(entry, partial(self._on_waiting, call))
-        self._release(call)
+        self._gate.release(call)
         self._arm(call)
 
     def _on_waiting(self, call: Call, error: ClicketError | None) -> None:

@@ -12,11 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from clicket.engine.arguments import ArgumentsOnRecord
-from clicket.engine.audit import AuditLog
-from clicket.engine.claimer import WorkClaimer
-from clicket.engine.live_calls import LiveCalls
-from clicket.engine.requests import Requests
+from clicket.engine.core import Core
 from clicket.errors import ClicketError, Conflict, NotFound, ResultUnserializable, UsageError
 from clicket.execution import progress_data
 from clicket.journal import Fenced
@@ -24,7 +20,7 @@ from clicket.model import Event, EventType, ToolError
 from clicket.model.codec import clean, encode
 from clicket.model.names import FRONTEND
 from clicket.model.output import plain_output
-from clicket.ports import Clock, Store, Stored
+from clicket.ports import Stored
 from clicket.tools.pending import fits, id_in
 from clicket.vault import Secrets, hide, hide_error, hide_text
 
@@ -40,26 +36,15 @@ _Build = Callable[[Stored, Secrets | None], dict[str, Any] | None]
 
 
 class ExternalResults:
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        live: LiveCalls,
-        requests: Requests,
-        arguments: ArgumentsOnRecord,
-        audit: AuditLog,
-        claimer: WorkClaimer,
-        *,
-        max_output_size: int,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._live = live
-        self._requests = requests
-        self._arguments = arguments
-        self._audit = audit
-        self._claimer = claimer
-        self._max_size = max_output_size
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._live = core.live
+        self._requests = core.requests
+        self._arguments = core.arguments
+        self._audit = core.audit
+        self._claimer = core.claimer
+        self._max_size = core.limits.max_arguments_size
 
     async def check(self, token: str) -> None:
         """Raise the error that a result with this token would get now, if any."""

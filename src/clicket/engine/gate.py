@@ -7,13 +7,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from clicket.call import Call, Need
+from clicket.engine.inputs import Inputs
+from clicket.engine.phase import Phase
 from clicket.engine.plans import rate_need
 from clicket.engine.rates import Rates
 from clicket.engine.shared_slots import SharedSlots
 from clicket.errors import ClicketError
 from clicket.execution import Limiter
 from clicket.journal import Journal
-from clicket.ports import Clock
 
 __all__ = ["SharedSlotGate"]
 
@@ -23,8 +24,7 @@ _LOOK_EVERY = 0.1
 
 
 class SharedSlotGate:
-    """`start(call)`: it has every slot that it needs. `wait(call)`: it is in the queue again. `on_stopped(call)`: it was
-    stopped while the store was asked for a slot."""
+    """`shares`: other processes may use the store."""
 
     def __init__(
         self,
@@ -32,25 +32,21 @@ class SharedSlotGate:
         slots: SharedSlots,
         rates: Rates,
         journal: Journal,
-        clock: Clock,
+        phase: Phase,
+        inputs: Inputs,
         *,
         shares: bool,
-        start: Callable[[Call], None],
-        wait: Callable[[Call], None],
-        on_stopped: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._limiter = limiter
         self._slots = slots
         self._rates = rates
         self._journal = journal
-        self._clock = clock
+        self._clock = journal.clock
+        self._phase = phase
+        self._inputs = inputs
         self._shares = shares
-        self._start = start
-        self._wait = wait
-        self._on_stopped = on_stopped
         self._spawn = spawn
-        self.closed = False
 
     def admits(self, call: Call) -> bool:
         """May the call start, now that it has a slot of this process? False: it starts once the store has granted the shared slot, and
@@ -95,15 +91,15 @@ class SharedSlotGate:
         if call.ending:  # it ended while the store was asked
             self.release(call)
         elif call.stopping is not None:
-            self._on_stopped(call)
+            self._inputs.stopped_before_start(call)
         elif granted:
             self._journal.wait_for(call.entry, None)
-            self._start(call)
+            self._inputs.slots_granted(call)
         else:
             self._limiter.block(key)
             self.release(call)
             self._limiter.take(call, force=True)
-            self._wait(call)
+            self._inputs.slots_refused(call)
             self._clock.call_later(wait, self._try_again, key[0], tool.name)
 
     def note_wait(self, call: Call) -> None:
@@ -121,11 +117,11 @@ class SharedSlotGate:
 
     def look_again(self) -> None:
         """Other processes may have released slots: calls that wait for a shared slot try again."""
-        if not self.closed and self._limiter.is_blocked("tool"):
+        if not self._phase.closing and self._limiter.is_blocked("tool"):
             self._limiter.unblock("tool")
 
     def _try_again(self, kind: str, name: str) -> None:
-        if not self.closed:
+        if not self._phase.closing:
             self._limiter.unblock(kind, name)
 
     def release(self, call: Call) -> None:

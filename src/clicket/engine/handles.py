@@ -7,14 +7,12 @@ from contextlib import suppress
 
 from clicket.bridge import within
 from clicket.call import Call
-from clicket.engine.arguments import ArgumentsOnRecord
+from clicket.engine.core import Core
 from clicket.engine.decisions import Decisions
 from clicket.engine.ending import Ending
 from clicket.engine.kept_outcomes import KEPT, KeptOutcomes
-from clicket.engine.live_calls import LiveCalls
-from clicket.engine.stored_calls import StoredCalls
 from clicket.errors import ClicketError, NotFound
-from clicket.journal import Fenced, Journal
+from clicket.journal import Fenced
 from clicket.model import Event, ToolCall, ToolResult, read, result_of
 from clicket.ports import Stored
 
@@ -27,22 +25,13 @@ MOST_TRIES = 3
 class Handles:
     """Creates handles, and implements their methods."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        live: LiveCalls,
-        ending: Ending,
-        stored_calls: StoredCalls,
-        decisions: Decisions,
-        arguments: ArgumentsOnRecord,
-        kept: KeptOutcomes,
-    ) -> None:
-        self._journal = journal
-        self._live = live
-        self._arguments = arguments
+    def __init__(self, core: Core, ending: Ending, decisions: Decisions, kept: KeptOutcomes) -> None:
+        self._journal = core.journal
+        self._live = core.live
+        self._arguments = core.arguments
+        self._stored_calls = core.stored_calls
         self._kept = kept
         self._ending = ending
-        self._stored_calls = stored_calls
         self._decisions = decisions
 
     def of(self, call: Call) -> CallHandle:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from msgspec import to_builtins
 
-from clicket.call import Call, Question
+from clicket.call import Call
 from clicket.engine.attempt_history import doubt_of, unknown_outcome
 from clicket.engine.call.doubt import AfterDoubt, after_doubt
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
-from clicket.engine.live_calls import LiveCalls
 from clicket.engine.placement import Placement
-from clicket.engine.questions import ask_for_approval
-from clicket.engine.stored_calls import Closed, StoredCalls
-from clicket.engine.timers import WaitTimers
+from clicket.engine.questions import ask_for_approval, question_after_crash
+from clicket.engine.stored_calls import Closed
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.journal import Fenced, Journal
+from clicket.journal import Fenced
 from clicket.kernel import State
-from clicket.pipeline import Pipeline
-from clicket.ports import Store, Stored, sleep
-from clicket.tools import Tool
+from clicket.ports import sleep
 
 __all__ = ["HandOver"]
 
@@ -32,48 +28,24 @@ _LOOK_AGAIN = 1.0
 
 
 class HandOver:
-    """`resume(claimed)` continues claimed calls. `approval_timeout`: seconds that a person has to decide; `question`: what
-    the policy asks for then. `shares`: other
-    processes may use the store. `queue_of`: the queue in which calls of a tool wait."""
-
-    def __init__(
-        self,
-        journal: Journal,
-        store: Store,
-        pipeline: Pipeline,
-        live: LiveCalls,
-        timers: WaitTimers,
-        ending: Ending,
-        stored_calls: StoredCalls,
-        placement: Placement,
-        *,
-        shares: bool,
-        approval_timeout: float | None,
-        question: Question,
-        queue_of: Callable[[Tool], str],
-        resume: Callable[[list[Stored]], Awaitable[object]],
-        release: Callable[[Call], None],
-        give_slot: Callable[[str], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> None:
-        self._journal = journal
-        self._clock = journal.clock
-        self._store = store
-        self._pipeline = pipeline
-        self._live = live
-        self._timers = timers
+    def __init__(self, core: Core, ending: Ending, placement: Placement) -> None:
+        self._journal = core.journal
+        self._clock = core.clock
+        self._store = core.store
+        self._pipeline = core.pipeline
+        self._policy = core.policy
+        self._live = core.live
+        self._timers = core.timers
         self._ending = ending
-        self._stored_calls = stored_calls
+        self._stored_calls = core.stored_calls
         self._placement = placement
-        self._shares = shares
-        self._approval_timeout = approval_timeout
-        self._question = question
-        self._queue_of = queue_of
-        self._resume = resume
-        self._release = release
-        self._give_slot = give_slot
-        self._spawn = spawn
-        self.closing = False
+        self._shares = core.shares
+        self._queues = core.queues
+        self._inputs = core.inputs
+        self._gate = core.gate
+        self._slots = core.slots
+        self._spawn = core.spawn
+        self._phase = core.phase
 
     def give_away(self, call: Call) -> None:
         """Commit the call without an owner: from then on it belongs to the process that claims it."""
@@ -88,7 +60,7 @@ class HandOver:
     def _first_queue(self, call: Call) -> str:
         """The queue of a call that was never claimed; one that was keeps its queue. Empty: the one of the tool's name."""
         tool = call.tool
-        queue = self._queue_of(tool) if tool is not None and call.entry.fence == 1 else ""
+        queue = self._queues.queue_of(tool) if tool is not None and call.entry.fence == 1 else ""
         return "" if queue == call.entry.tool else queue
 
     def _on_given(self, call: Call, error: ClicketError | None) -> None:
@@ -119,11 +91,11 @@ class HandOver:
         except ClicketError as error:
             logger.info("call %s is not followed any more: %s", call.id, error)
         finally:
-            self._give_slot(slot)
+            self._slots.give(slot)
 
     async def take(self, key: int) -> None:
         """Claim a call that has no owner, or a dead one, and continue it as its journal requires."""
-        while not self.closing:
+        while not self._phase.closing:
             try:
                 stored = await self._store.claim(key)
             except StoreUnavailable as error:
@@ -132,7 +104,7 @@ class HandOver:
                 continue
             if stored is not None:
                 self._stored_calls.taken_back(key)
-                await self._resume([stored])
+                await self._inputs.claimed([stored])
             return
 
     def close_stopped(self, call: Call) -> None:
@@ -169,9 +141,8 @@ class HandOver:
         data: dict[str, Any] = {"attempt": entry.attempts, "error": to_builtins(unknown), "delay": 0.0}
         self._journal.advance(entry, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
         if asks:
-            ask_for_approval(
-                self._journal, call, self._question, purpose="recovery", reason=text, timeout=self._approval_timeout
-            )
+            question, timeout = question_after_crash(self._policy), self._policy.approval_timeout
+            ask_for_approval(self._journal, call, question, purpose="recovery", reason=text, timeout=timeout)
         self._give_up_ownership(call)
 
     def _give_up_ownership(self, call: Call) -> None:
@@ -181,4 +152,4 @@ class HandOver:
 
     def _on_released(self, call: Call, error: ClicketError | None) -> None:
         self._ending.let_go(call, error or Closed(f"the runtime was closed; call {call.id} waits for the next one."))
-        self._release(call)
+        self._gate.release(call)

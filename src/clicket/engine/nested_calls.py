@@ -4,17 +4,17 @@ and a number, so that a later attempt of the running call finds it again."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator
 
 import msgspec
 
 from clicket.call import Call
 from clicket.engine.admission import Admission
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.engine.handles import MOST_TRIES, CallHandle, Handles
 from clicket.errors import ClicketError, NotFound
-from clicket.execution import stop
+from clicket.execution import Runner, stop
 from clicket.journal import Fenced
 from clicket.model import ToolCall, ToolResult, read
 from clicket.model.ids import use_id
@@ -29,24 +29,13 @@ _CLOSED = "the runtime was closed"
 
 
 class NestedCallMaker:
-    """`hold_clock` and `release_clock`: the time limit of a call's attempt stands still in between."""
-
-    def __init__(
-        self,
-        admission: Admission,
-        ending: Ending,
-        handles: Handles,
-        *,
-        hold_clock: Callable[[Call], None],
-        release_clock: Callable[[Call], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> None:
+    def __init__(self, core: Core, admission: Admission, ending: Ending, handles: Handles, runner: Runner) -> None:
         self._admission = admission
         self._ending = ending
         self._handles = handles
-        self._hold_clock = hold_clock
-        self._release_clock = release_clock
-        self._spawn = spawn
+        self._runner = runner
+        self._spawn = core.spawn
+        self._phase = core.phase
         self._waits: dict[Call, int] = {}
         """Running calls, and how many of their own calls wait for a person."""
 
@@ -64,10 +53,10 @@ class NestedCallMaker:
             handle = await self._submit(parent, request, denied)
             result = await self._outcome(parent, handle)
         except ClicketError:
-            if self._admission.closing:
+            if self._phase.closing:
                 await self._hand_back(parent)
             raise
-        if self._admission.closing and not result.success:
+        if self._phase.closing and not result.success:
             await self._hand_back(parent)
         return result
 
@@ -117,7 +106,7 @@ class NestedCallMaker:
 
     def _leave(self, parent: Call, handle: CallHandle) -> None:
         """A call whose program is gone is cancelled; one that another process may continue is not."""
-        if parent.stopping != "shutdown" and not self._admission.closing:
+        if parent.stopping != "shutdown" and not self._phase.closing:
             self._spawn(handle.leave(_STOPPED))
 
     async def _hand_back(self, parent: Call) -> None:
@@ -128,13 +117,13 @@ class NestedCallMaker:
     def _begin_wait(self, parent: Call) -> None:
         self._waits[parent] = self._waits.get(parent, 0) + 1
         if self._waits[parent] == 1:
-            self._hold_clock(parent)
+            self._runner.hold_clock(parent)
 
     def _end_wait(self, parent: Call) -> None:
         self._waits[parent] -= 1
         if not self._waits[parent]:
             del self._waits[parent]
-            self._release_clock(parent)
+            self._runner.release_clock(parent)
 
 
 class _NestedCalls:

@@ -8,13 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from clicket.engine.chores import Chores
-from clicket.engine.claimer import WorkClaimer
-from clicket.engine.gate import SharedSlotGate
+from clicket.engine.core import Core
 from clicket.engine.offers import Offers
 from clicket.engine.placement import Placement
-from clicket.engine.single_flight import SingleFlight
-from clicket.engine.stored_calls import StoredCalls
-from clicket.hub import Hub
 from clicket.model import load_events
 
 __all__ = ["NoticeHandler"]
@@ -24,22 +20,12 @@ _decode_events = msgspec.json.Decoder(tuple[str, msgspec.Raw]).decode
 
 
 class NoticeHandler:
-    def __init__(
-        self,
-        stored_calls: StoredCalls,
-        hub: Hub,
-        claimer: WorkClaimer,
-        gate: SharedSlotGate,
-        flights: SingleFlight,
-        chores: Chores,
-        placement: Placement,
-        offers: Offers,
-    ) -> None:
-        self._stored_calls = stored_calls
-        self._hub = hub
-        self._claimer = claimer
-        self._gate = gate
-        self._flights = flights
+    def __init__(self, core: Core, chores: Chores, placement: Placement, offers: Offers) -> None:
+        self._stored_calls = core.stored_calls
+        self._hub = core.hub
+        self._claimer = core.claimer
+        self._gate = core.gate
+        self._flights = core.flights
         self._chores = chores
         self._placement = placement
         self._offers = offers

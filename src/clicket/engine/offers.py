@@ -6,13 +6,13 @@ is not as the notice says; then this process forgets it. A call that cannot star
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
+from clicket.engine.capacity import Capacity
 from clicket.engine.claimer import WorkClaimer
+from clicket.engine.inputs import Inputs
 from clicket.model import Event, load_call
-from clicket.ports import Notices, Stored, Timer
+from clicket.ports import Clock, Notices, Stored, Timer
 
 __all__ = ["Offers"]
 
@@ -28,22 +28,14 @@ calls wait, and one claim for many of them costs less than an offer of each."""
 
 
 class Offers:
-    """`start(stored)` starts a call that no process owns yet; False: it cannot start now. `later(seconds, action)` sets a timer."""
-
     def __init__(
-        self,
-        notices: Notices,
-        claimer: WorkClaimer,
-        *,
-        rooms: Callable[[], dict[str, int]],
-        start: Callable[[Stored], bool],
-        later: Callable[[float, Callable[[], None]], Timer],
+        self, notices: Notices, clock: Clock, claimer: WorkClaimer, capacity: Capacity, inputs: Inputs
     ) -> None:
         self._notices = notices
+        self._clock = clock
         self._claimer = claimer
-        self._rooms = rooms
-        self._start = start
-        self._later = later
+        self._capacity = capacity
+        self._inputs = inputs
         self._settling: Timer | None = None
         self._announced: dict[str, int] | None = None
         """The room of each tool, as the other processes were told."""
@@ -64,7 +56,7 @@ class Offers:
             self.announce_changes()
             return
         stored = Stored(key=key, fence=fence + 1, claims=2, owner=None, events=events, id=id)
-        if not self._start(stored):
+        if not self._inputs.offered(stored):
             self._claimer.nudge()
         if not self._claimer.has_room(tool):  # else no other tool lost its last room, either
             self._claimer.expect_more()
@@ -81,7 +73,7 @@ class Offers:
         elif not _grew(room, self._announced):
             self._stop_settling()
         elif self._settling is None:
-            self._settling = self._later(_SETTLE, self._settled)
+            self._settling = self._clock.call_later(_SETTLE, self._settled)
 
     def _settled(self) -> None:
         self._settling = None
@@ -116,8 +108,8 @@ class Offers:
     def _room(self) -> dict[str, int]:
         """How many calls of each tool would start if they were offered now. While calls may wait in the store, none would."""
         if self._claimer.has_more:
-            return dict.fromkeys(self._rooms(), 0)
-        return {tool: max(room, 0) for tool, room in self._rooms().items()}
+            return dict.fromkeys(self._capacity.offered(), 0)
+        return {tool: max(room, 0) for tool, room in self._capacity.offered().items()}
 
 
 def _lost(room: dict[str, int], announced: dict[str, int]) -> bool:

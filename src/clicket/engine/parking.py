@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from clicket.call import Call
+from clicket.engine.approvals import Approvals
+from clicket.engine.core import Core
 from clicket.engine.credential_waits import CredentialWaits, not_believed
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
@@ -13,33 +14,28 @@ from clicket.engine.reconciling import Reconciling
 from clicket.errors import CredentialMissing
 from clicket.execution import attempt_of
 from clicket.execution.stopping import forget_stop
-from clicket.pipeline import Pipeline
 from clicket.tools.question import InputNeeded
 
 __all__ = ["Parking"]
 
 
 class Parking:
-    """`release(call)` releases every slot of the call. `ask(call, needed)` asks a person what the body needs."""
-
     def __init__(
         self,
-        pipeline: Pipeline,
+        core: Core,
         ending: Ending,
+        approvals: Approvals,
         external: External,
         reconciling: Reconciling,
         credentials: CredentialWaits,
-        *,
-        ask: Callable[[Call, InputNeeded], None],
-        release: Callable[[Call], None],
     ) -> None:
-        self._pipeline = pipeline
+        self._pipeline = core.pipeline
+        self._gate = core.gate
         self._ending = ending
+        self._approvals = approvals
         self._external = external
         self._reconciling = reconciling
         self._credentials = credentials
-        self._ask = ask
-        self._release = release
 
     def park(self, call: Call) -> None:
         """The call ends elsewhere, waits for a credential or a person's answer, or its tool is asked whether the attempt had its effect."""
@@ -48,7 +44,7 @@ class Parking:
         if reason == "external":
             self._external.park(call)
             return
-        self._release(call)
+        self._gate.release(call)
         if reason == "credential":
             missing = attempt_of(call).doubt
             assert isinstance(missing, CredentialMissing), "the runner set it"
@@ -58,7 +54,7 @@ class Parking:
         if reason == "input":
             needed = attempt_of(call).doubt
             assert isinstance(needed, InputNeeded), "the runner set it"
-            self._ask(call, needed)
+            self._approvals.ask_for_input(call, needed)
             return
         self._reconciling.begin(call, partial(self.end_in_doubt, call))
 

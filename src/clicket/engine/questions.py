@@ -7,10 +7,16 @@ from typing import Any
 from clicket.call import Call, Question
 from clicket.journal import Journal
 from clicket.model.codec import clean
+from clicket.pipeline import Policy
 from clicket.ports import mark
 from clicket.vault import hide_text
 
-__all__ = ["ask_for_approval"]
+__all__ = ["ask_for_approval", "question_after_crash"]
+
+
+def question_after_crash(policy: Policy) -> Question:
+    """Whether to run a call again whose attempt may have had its effect: no rule asks it, the policy's approvers answer it."""
+    return Question("", policy.approvers, policy.self_approval)
 
 
 def ask_for_approval(

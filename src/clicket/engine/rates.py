@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
+from clicket.engine.phase import Phase
 from clicket.ports import Clock, Store
 from clicket.tools import Registry, Tool
 from clicket.tools.rate import Rate
@@ -21,15 +22,15 @@ _ASK_AGAIN = 0.01
 
 
 class Rates:
-    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+    def __init__(self, store: Store, registry: Registry, clock: Clock, phase: Phase) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
+        self._phase = phase
         self._next_at: dict[str, float] = {}
         self._asking: Counter[str] = Counter()
         """Calls of each tool that have a slot here and no token yet."""
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self.closed = False
 
     def begin(self, tool: Tool) -> None:
         """A call of the tool is about to take a token: until `end`, `allowed` leaves one for it."""
@@ -75,7 +76,7 @@ class Rates:
                 found[name] = min(room, 1)
             else:
                 waits.append(wait - SOON)
-        if waits and not self.closed:
+        if waits and not self._phase.closing:
             self._clock.call_later(min(waits), again)
         return found
 

@@ -11,20 +11,19 @@ import asyncio
 import inspect
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import to_builtins
 
 from clicket.bridge import Workers
 from clicket.call import Call
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.errors import ClicketError
-from clicket.execution import CallSink, Stopped, backoff, describe
+from clicket.execution import LentCredentials, Runner, Stopped, backoff, describe
 from clicket.execution.sink import context_for
 from clicket.execution.thread_sink import ThreadSink
-from clicket.journal import Journal
-from clicket.pipeline import Pipeline
 from clicket.ports import sleep
 from clicket.tools.reconcile import Answer, CallInDoubt, Continues, DidNotHappen, Happened, Unknown, is_answer
 from clicket.vault import hide_error, hide_text
@@ -46,33 +45,26 @@ _STOP = 1.0
 
 
 class Reconciling:
-    """`run_again(call, why)`: the attempt had no effect, or goes on elsewhere. `make_sink` makes the sink of a call."""
-
     def __init__(
         self,
-        journal: Journal,
-        pipeline: Pipeline,
+        core: Core,
         ending: Ending,
+        runner: Runner,
+        credentials: LentCredentials,
         workers: Workers,
         chance: random.Random,
-        *,
-        worker: str,
-        make_sink: Callable[[Call], CallSink],
-        lend: Callable[[Call], Awaitable[None]],
-        run_again: Callable[[Call, str], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        self._journal = journal
-        self._clock = journal.clock
-        self._pipeline = pipeline
+        self._journal = core.journal
+        self._clock = core.clock
+        self._pipeline = core.pipeline
         self._ending = ending
+        self._runner = runner
+        self._credentials = credentials
         self._workers = workers
         self._chance = chance
-        self._worker = worker
-        self._make_sink = make_sink
-        self._lend = lend
-        self._run_again = run_again
-        self._spawn = spawn
+        self._worker = core.queues.worker
+        self._inputs = core.inputs
+        self._spawn = core.spawn
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def can_ask(self, call: Call) -> bool:
@@ -106,7 +98,7 @@ class Reconciling:
             if self._is_here(call):
                 self._pipeline.finish(call, self._ending.on_outcome_durable)
         elif isinstance(answer, DidNotHappen | Continues):
-            self._run_again(call, _WHY_AGAIN[type(answer)])
+            self._inputs.had_no_effect(call, _WHY_AGAIN[type(answer)])
         else:
             unknown(hide_text(answer.shown, call.secrets))
 
@@ -148,13 +140,13 @@ class Reconciling:
 
     async def _ask(self, call: Call) -> tuple[Any, BaseException | None]:
         """One try: the answer, or why there is none."""
-        tool, sink = call.required_tool(), self._make_sink(call)
+        tool, sink = call.required_tool(), self._runner.sink_of(call)
         check, seconds = tool.options.reconcile, tool.options.timeout or _TIMEOUT
         assert check is not None
         sink.begin(seconds)
         if tool.options.credentials:
             try:
-                await self._lend(call)
+                await self._credentials.lend(call)
             except ClicketError as error:
                 return None, error
         doubt = CallInDoubt(

@@ -7,16 +7,15 @@ ends with an unknown outcome. clicket does not claim exactly-once effects.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
 from clicket.call import Call, Origin
 from clicket.engine.admission import Admission
 from clicket.engine.approvals import Approvals, edit_of, unfit
-from clicket.engine.arguments import LOST, ArgumentsOnRecord
+from clicket.engine.arguments import LOST
 from clicket.engine.attempt_history import (
     age_of,
     deaths_of,
@@ -26,32 +25,25 @@ from clicket.engine.attempt_history import (
     retries_of,
     unknown_outcome,
 )
-from clicket.engine.caching import Caching
 from clicket.engine.call.claimed import AfterClaim, ClaimedCall, after_claim
 from clicket.engine.call.doubt import AfterDoubt, after_doubt
-from clicket.engine.claimer import WorkClaimer
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
-from clicket.engine.gate import SharedSlotGate
-from clicket.engine.limits import Limits
-from clicket.engine.live_calls import LiveCalls
 from clicket.engine.parking import Parking
-from clicket.engine.plans import Plans
-from clicket.engine.queues import Queues
 from clicket.engine.reconciling import Reconciling
 from clicket.engine.recovered import Progress, Recovered
-from clicket.engine.timers import WaitTimers
+from clicket.engine.worker_entry import WorkerEntry
 from clicket.errors import InvalidInput, PermissionDenied, StoreUnavailable
-from clicket.execution import Limiter, explain
+from clicket.execution import explain
 from clicket.execution.inputs import waits_for_input
 from clicket.execution.stopping import resume_attempts
-from clicket.journal import Entry, Fenced, Journal
+from clicket.journal import Entry, Fenced
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, read
 from clicket.model.request import checked
-from clicket.pipeline import Pipeline
-from clicket.ports import Store, Stored, elapsed
-from clicket.tools import Options, Registry
+from clicket.ports import Stored, elapsed
+from clicket.tools import Options
 
 __all__ = ["Recovery"]
 
@@ -62,64 +54,34 @@ _DUE = 0.05
 
 
 class Recovery:
-    """`gives_away`: calls are run by other processes, so one that was claimed only to end it must not be given away again. `takes()`: may
-    this runtime take over calls of others now?"""
-
     def __init__(
         self,
-        journal: Journal,
-        store: Store,
-        registry: Registry,
-        pipeline: Pipeline,
-        plans: Plans,
-        limiter: Limiter,
-        gate: SharedSlotGate,
-        live: LiveCalls,
-        timers: WaitTimers,
-        caching: Caching,
-        arguments: ArgumentsOnRecord,
+        core: Core,
         ending: Ending,
         approvals: Approvals,
         admission: Admission,
-        claimer: WorkClaimer,
-        queues: Queues,
         external: External,
         reconciling: Reconciling,
         parking: Parking,
-        limits: Limits,
-        *,
-        gives_away: bool,
-        takes: Callable[[], bool],
-        enter: Callable[[], Awaitable[object]],
-        on_taken_over: Callable[[Call], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        entry: WorkerEntry,
     ) -> None:
-        self._journal = journal
-        self._clock = journal.clock
-        self._store = store
-        self._takes = takes
-        self._enter = enter
-        self._on_taken_over = on_taken_over
-        self._registry = registry
-        self._pipeline = pipeline
-        self._plans = plans
-        self._limiter = limiter
-        self._gate = gate
-        self._live = live
-        self._timers = timers
-        self._caching = caching
-        self._arguments = arguments
+        self._core = core
+        self._journal = core.journal
+        self._clock = core.clock
+        self._store = core.store
+        self._registry = core.registry
+        self._pipeline = core.pipeline
+        self._live = core.live
+        self._timers = core.timers
+        self._queues = core.queues
+        self._phase = core.phase
         self._ending = ending
         self._approvals = approvals
         self._admission = admission
-        self._claimer = claimer
-        self._queues = queues
         self._external = external
         self._reconciling = reconciling
         self._parking = parking
-        self._max_claims = limits.max_claims
-        self._gives_away = gives_away
-        self._spawn = spawn
+        self._entry = entry
         self._acts: dict[AfterClaim, Callable[[Call, Record, Stored], str]] = {
             AfterClaim.GIVE_UP: self._give_up,
             AfterClaim.END_CANCELLED: self._end_cancelled,
@@ -135,28 +97,27 @@ class Recovery:
         }
         self.broken: set[int] = set()
         """Keys of calls that could not be resumed; no other process could, either."""
-        self.closing = False
 
     async def recover(self, progress: Progress | None = None) -> Recovered:
         """Take over every orphan whose tool is registered here; returns when each has ended or is queued."""
         report = Recovered()
-        await self._enter()
+        await self._entry.update()
         await self._queues.refresh()
-        while not self.closing and self._takes():
+        while not self._phase.closing and self._entry.is_active:
             orphans = await self._store.claim_orphans(self._queues.all(), _BATCH)
             await self._resume_all(orphans, report)
             if progress is not None and orphans:
                 progress(report)
             if len(orphans) < _BATCH:
                 break
-        await self._claimer.claim()
+        await self._core.claimer.claim()
         return report
 
     def start_unclaimed(self, stored: Stored) -> bool:
         """Start a call that no process owns: the commit that starts it claims it. False: it cannot start at once here."""
         first = stored.events[0].data
         tool = self._registry.get(str(first["tool"]))
-        if self.closing or tool is None or tool.options.cache or tool.options.max_concurrency is not None:
+        if self._phase.closing or tool is None or tool.options.cache or tool.options.max_concurrency is not None:
             return False
         if tool.options.rate is not None or tool.options.credentials or tool.traits.one_call_per_thread:
             return False
@@ -175,8 +136,8 @@ class Recovery:
         except Exception:
             logger.exception("call %s cannot be taken up and is left as it is", stored.id)
             if call is not None:
-                self._limiter.leave(call)
-                self._gate.release(call)
+                self._core.limiter.leave(call)
+                self._core.gate.release(call)
                 self._ending.forget(call)
         return True
 
@@ -194,7 +155,7 @@ class Recovery:
 
     async def _resume_all(self, claimed: Sequence[Stored], report: Recovered) -> None:
         """Continue claimed calls, and wait until the decisions on them are durable."""
-        if self.closing:
+        if self._phase.closing:
             await self._store.hand_back([stored.key for stored in claimed if stored.damaged is None])
             return
         writing: list[Entry] = []
@@ -212,8 +173,8 @@ class Recovery:
                 logger.exception("call %s cannot be taken over and is left as it is", stored.id)
                 self.broken.add(stored.key)
                 if call is not None:
-                    self._limiter.leave(call)
-                    self._gate.release(call)
+                    self._core.limiter.leave(call)
+                    self._core.gate.release(call)
                     self._ending.forget(call)
                 what = "damaged"
             report.count(what)
@@ -228,7 +189,7 @@ class Recovery:
             self._journal.fence_off(old.entry)
             if old.slot and not old.ending:
                 self._ending.superseded.add(old)
-            self._limiter.leave(old)
+            self._core.limiter.leave(old)
             self._ending.forget(old)
             lost = Fenced(f"call {old.id} was lost to another owner, and taken up anew")
             self._ending.answer(old, lost)
@@ -240,7 +201,7 @@ class Recovery:
         record = read(stored.id, stored.events)
         if record.state.is_terminal:
             raise StoreUnavailable(f"call {stored.id} has ended, and its row says that it has not")
-        arguments, metadata, lost = self._arguments.in_force(stored.id, stored.events, known)
+        arguments, metadata, lost = self._core.arguments.in_force(stored.id, stored.events, known)
         request = checked(
             ToolCall(
                 record.tool,
@@ -288,7 +249,7 @@ class Recovery:
         if stored.taken_from is not None:
             note = {"text": "Taken over: the former owner is gone.", "claims": stored.claims}
             self._journal.record(call.entry, "note", note)
-        self._on_taken_over(call)
+        self._core.costs.taken_over(call)
         verdict = after_claim(claimed)
         if verdict is AfterClaim.CHECK and not self._reconciling.can_ask(call):
             without = msgspec.structs.replace(claimed.doubt, has_check=False)
@@ -302,8 +263,8 @@ class Recovery:
         return ClaimedCall(
             deaths=deaths_of(entry) if stored.taken_from is not None and not waits_outside else 0,
             # A turn survives a call of its own that kills the process.
-            max_deaths=self._max_claims * (2 if entry.internal else 1),
-            can_run=tool is not None and (self._gives_away or self._queues.runs(tool)),
+            max_deaths=self._core.limits.max_claims * (2 if entry.internal else 1),
+            can_run=tool is not None and (self._core.gives_away or self._queues.runs(tool)),
             is_turn=any(event.type == "note" and "entry" in event.data for event in entry.events),
             was_started=entry.state in _STARTED,
             waits_outside=waits_outside,
@@ -327,7 +288,7 @@ class Recovery:
 
     def _release(self, call: Call, record: Record, stored: Stored) -> str:
         self._journal.discard_staged(call.entry)
-        self._spawn(self._release_stored(stored))
+        self._core.spawn(self._release_stored(stored))
         return "queued"
 
     def _apply_decision(self, call: Call, record: Record, stored: Stored) -> str:
@@ -423,7 +384,7 @@ class Recovery:
             return "unavailable"
         entry = call.entry
         self._live.add(call)
-        due = _DUE if self._gives_away else 0.0
+        due = _DUE if self._core.gives_away else 0.0
         if record.deadline is not None:
             left = record.deadline - age_of(self._clock, record, entry.events[0].data)
             if left <= due:
@@ -462,9 +423,9 @@ class Recovery:
             text = f"the tool changed while the call was under way, and does not take its arguments any more: {error}"
             self._fail(call, "tool_unavailable", text)
             return False
-        self._plans.fit(call)
+        self._core.plans.fit(call)
         if call.entry.state is State.PENDING:
-            self._caching.fit(call)
+            self._core.caching.fit(call)
         return True
 
     def _stop(self, call: Call, reason: str) -> None:

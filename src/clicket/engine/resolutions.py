@@ -8,16 +8,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from clicket.engine.arguments import ArgumentsOnRecord
-from clicket.engine.audit import AuditLog
-from clicket.engine.live_calls import LiveCalls
-from clicket.engine.requests import Requests
+from clicket.engine.core import Core
 from clicket.errors import Conflict, NotFound, ResultUnserializable, UsageError
-from clicket.journal import Entry, Fenced, Journal
+from clicket.journal import Entry, Fenced
 from clicket.model import Record, is_unresolved, read
 from clicket.model.codec import clean
 from clicket.model.output import plain_output
-from clicket.ports import Store, Stored
+from clicket.ports import Stored
 from clicket.vault import hide, hide_text
 
 __all__ = ["Resolutions", "refuse_settled"]
@@ -27,24 +24,14 @@ _MAX_NOTE = 2_000
 
 
 class Resolutions:
-    def __init__(
-        self,
-        store: Store,
-        journal: Journal,
-        live: LiveCalls,
-        requests: Requests,
-        arguments: ArgumentsOnRecord,
-        audit: AuditLog,
-        *,
-        max_output_size: int,
-    ) -> None:
-        self._store = store
-        self._journal = journal
-        self._live = live
-        self._requests = requests
-        self._arguments = arguments
-        self._audit = audit
-        self._max_size = max_output_size
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._journal = core.journal
+        self._live = core.live
+        self._requests = core.requests
+        self._arguments = core.arguments
+        self._audit = core.audit
+        self._max_size = core.limits.max_arguments_size
 
     async def resolve(
         self, stored: Stored, *, happened: bool, output: Any = None, by: str = "", note: str = "", rerun_as: str | None = None

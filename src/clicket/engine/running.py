@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable
 from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.call import Call, Late
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
-from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handover import HandOver
-from clicket.engine.limits import Limits
-from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
+from clicket.engine.parking import Parking
 from clicket.engine.stopping import Stopping
 from clicket.engine.tasks import Tasks
-from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
-from clicket.execution import PARKED, PREPARED, Limiter
+from clicket.execution import PARKED, PREPARED
 from clicket.execution.stopping import CALLER_LEFT, abandon, returned
-from clicket.journal import Fenced, Journal
+from clicket.journal import Fenced
 from clicket.kernel import State
 from clicket.model import ToolResult
-from clicket.pipeline import Pipeline
 
 __all__ = ["Running"]
 
@@ -36,48 +33,37 @@ _Future = asyncio.Future  # the loop's `create_future` would be one call more
 
 
 class Running:
-    """`parked(call)`: the body is over, and the call is not: it ends elsewhere, or its tool is asked about the attempt. `uncounted`: calls
-    that end once the ledger has what they have cost."""
-
     def __init__(
         self,
-        journal: Journal,
-        pipeline: Pipeline,
-        live: LiveCalls,
-        limiter: Limiter,
-        gate: SharedSlotGate,
-        timers: WaitTimers,
+        core: Core,
         ending: Ending,
         handover: HandOver,
         stopping: Stopping,
+        parking: Parking,
         share: LoopShare,
         tasks: Tasks,
-        limits: Limits,
-        *,
-        parked: Callable[[Call], None],
-        uncounted: Mapping[Call, asyncio.Future[None]],
     ) -> None:
-        self._journal = journal
-        self._parked = parked
-        self._uncounted = uncounted
-        self._pipeline = pipeline
-        self._live = live
-        self._limiter = limiter
-        self._gate = gate
-        self._timers = timers
+        self._journal = core.journal
+        self._pipeline = core.pipeline
+        self._live = core.live
+        self._limiter = core.limiter
+        self._gate = core.gate
+        self._timers = core.timers
         self._ending = ending
         self._on_outcome_durable = ending.on_outcome_durable
         self._wake = ending.wake
         self._loop = asyncio.get_running_loop()
         self._handover = handover
         self._stopping = stopping
+        self._parking = parking
         self._share = share
         self._tasks = tasks
-        self._queue_timeout = limits.queue_timeout
-        self._cancel_grace = limits.cancel_grace
-        self._monotonic = journal.clock.monotonic
+        self._uncounted = core.costs.writing  # calls that end once the ledger has what they have cost
+        self._queue_timeout = core.limits.queue_timeout
+        self._cancel_grace = core.limits.cancel_grace
+        self._monotonic = core.clock.monotonic
+        self._phase = core.phase
         self._on_start_durable = self.on_start_durable
-        self.closed = False
 
     # A slot.
 
@@ -242,7 +228,7 @@ class Running:
                 self._handover.close_stopped(call)
             elif call.stopping in PARKED:
                 call.in_callers_task = call.ready = False  # the caller waits for the outcome
-                self._parked(call)
+                self._parking.park(call)
             else:
                 self._pipeline.finish(call, self._on_outcome_durable)
         elif (
@@ -281,7 +267,7 @@ class Running:
         self._ending.abandoned.discard(call)
         returned(call)
         self._gate.release(call)
-        if late is not None and not self.closed:
+        if late is not None and not self._phase.closed:
             self._pipeline.keep_late(call, late)
             self._journal.commit(call.entry)
 

@@ -9,10 +9,11 @@ new session. Calls that a runtime runs itself are not looked at: they are where 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
+from clicket.engine.inputs import Inputs
 from clicket.engine.queues import Queues
 from clicket.errors import ClicketError
 from clicket.journal import Journal
@@ -41,26 +42,15 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class SessionPlaces:
-    """`resume(claimed)` continues claimed calls, `lose(stored, message)` ends one whose session is lost."""
-
     def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        queues: Queues,
-        journal: Journal,
-        clock: Clock,
-        *,
-        resume: Callable[[Sequence[Stored]], Awaitable[object]],
-        lose: Callable[[Stored, str], Awaitable[object]],
+        self, store: Store, registry: Registry, queues: Queues, journal: Journal, clock: Clock, inputs: Inputs
     ) -> None:
         self._store = store
         self._registry = registry
         self._queues = queues
         self._journal = journal
         self._clock = clock
-        self._resume = resume
-        self._lose = lose
+        self._inputs = inputs
 
     async def resume(self, claimed: Sequence[Stored]) -> None:
         """Continue the claimed calls that belong here, and send the others to the processes that hold their sessions."""
@@ -78,9 +68,9 @@ class SessionPlaces:
             if lost is None:
                 here.append(stored)
             elif lost:
-                await self._lose(stored, lost)
+                await self._inputs.session_lost(stored, lost)
         if here:
-            await self._resume(here)
+            await self._inputs.claimed(here)
 
     def _tool_of(self, stored: Stored) -> Tool | None:
         """Its tool, if that has sessions, and the call has not begun."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from clicket.engine.phase import Phase
 from clicket.errors import ClicketError
 from clicket.ports import Clock, Store, sleep
 
@@ -28,15 +29,17 @@ class SharedSlots:
     A slot that is given back is kept for a turn of the loop: the next call in the queue takes it without asking the store.
     """
 
-    def __init__(self, store: Store, clock: Clock, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, phase: Phase, spawn: Callable[[Coroutine[Any, Any, None]], object]
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._phase = phase
         self._spawn = spawn
         self._held: dict[str, int] = {}
         self._spare: dict[str, int] = {}
         self._granted: dict[str, float] = {}
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-        self.closed = False
 
     @property
     def is_idle(self) -> bool:
@@ -89,7 +92,7 @@ class SharedSlots:
                     return
                 except ClicketError as error:
                     logger.warning("a slot of %s could not be given back yet: %s", name, error)
-            if self.closed:
+            if self._phase.closing:
                 return
             await sleep(self._clock, delay)
             delay = min(delay * 2, _RETRY_MOST)

@@ -16,6 +16,8 @@ import msgspec
 from clicket.bridge import fulfil
 from clicket.call import Call
 from clicket.engine.caching import Caching
+from clicket.engine.inputs import Inputs
+from clicket.engine.phase import Phase
 from clicket.engine.shared_slots import SharedSlots
 from clicket.errors import ClicketError
 from clicket.kernel import State
@@ -43,33 +45,27 @@ class _Flight:
 
 
 class SingleFlight:
-    """`serve(call, output)` ends a call with a cached output; `run(call)` sends it on to be run; `keep(call)` makes it durable while
-    it waits for its equal."""
-
     def __init__(
         self,
         cache: Caching,
         store: Store,
         clock: Clock,
         slots: SharedSlots,
+        phase: Phase,
+        inputs: Inputs,
         *,
-        serve: Callable[[Call, Any], None],
-        run: Callable[[Call], None],
-        keep: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._cache = cache
         self._store = store
         self._clock = clock
         self._slots = slots
-        self._serve = serve
-        self._run = run
-        self._keep = keep
+        self._phase = phase
+        self._inputs = inputs
         self._spawn = spawn
         self._flights: dict[str, _Flight] = {}
         self._waiting: set[asyncio.Future[None]] = set()
         self._shared = store.durability != "none"
-        self.closed = False
 
     # A new call.
 
@@ -85,7 +81,7 @@ class SingleFlight:
         flight = self._flights.get(key)
         if flight is not None:
             flight.followers.append(call)
-            self._keep(call)
+            self._inputs.joined(call)
             return
         self._flights[key] = _Flight(call)
         self._store.cache_get(key, self._clock.now(), lambda item, error: self._looked_up(call, key, item, error))
@@ -100,7 +96,7 @@ class SingleFlight:
         if self._shared and error is None:
             self._spawn(self._lead(call, key))
         else:
-            self._run(call)
+            self._inputs.not_in_cache(call)
 
     def _leads(self, call: Call, key: str) -> bool:
         flight = self._flights.get(key)
@@ -114,7 +110,7 @@ class SingleFlight:
             return False
         if call.cache_key in self._flights:
             self._flights[call.cache_key].item = item
-        self._serve(call, output)
+        self._inputs.found_in_cache(call, output)
         return True
 
     async def _lead(self, call: Call, key: str) -> None:
@@ -132,13 +128,13 @@ class SingleFlight:
                 alone = leads
             if self._leads(call, key) and not (item is not None and self._offer(call, item)) and alone:
                 call.flight = name if leads else None
-                self._run(call)
+                self._inputs.not_in_cache(call)
                 return
             if leads:
                 self._slots.give(name)
             if self._leads(call, key):
                 if not call.entry.durable:
-                    self._keep(call)
+                    self._inputs.joined(call)
                 await self._pause(delay)
                 delay = min(delay * 2, _WAIT_MOST)
 
@@ -190,19 +186,19 @@ class SingleFlight:
         if call.flight is not None:
             self._slots.give(call.flight)
             call.flight = None
-        if self.closed:
+        if self._phase.closing:
             return
         followers = [follower for follower in flight.followers if not follower.ending]
         item = flight.item if call.ended and call.outcome is State.COMPLETED else None
         if item is not None and item.is_fresh(self._clock.now()):
             for follower in followers:
                 if not self._offer(follower, item):
-                    self._run(follower)
+                    self._inputs.not_in_cache(follower)
         elif followers and (item is not None or not (ran and call.ended and call.outcome in _SAYS_SOMETHING)):
             self._promote(key, followers)  # it was stopped, or its result is too old by now
         else:
             for follower in followers:
-                self._run(follower)
+                self._inputs.not_in_cache(follower)
         if self._cache.needs_sweep():
             self._spawn(self._cache.sweep())
 
@@ -212,4 +208,4 @@ class SingleFlight:
         if self._shared:
             self._spawn(self._lead(leader, key))
         else:
-            self._run(leader)
+            self._inputs.not_in_cache(leader)

@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 
 from clicket.call import Call
+from clicket.engine.approvals import Approvals
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
 from clicket.errors import ClicketError
-from clicket.execution import Limiter, can_stop, explain, stop
+from clicket.execution import can_stop, explain, stop
 from clicket.execution.stopping import has_body
-from clicket.journal import Journal
 from clicket.model.codec import clean
-from clicket.pipeline import Pipeline
 from clicket.vault import hide_text
 
 __all__ = ["Stopping"]
 
 
 class Stopping:
-    """`expire_input(call)`: no answer came to a question of the call's tool. False: the call does not wait for one."""
-
-    def __init__(
-        self,
-        journal: Journal,
-        pipeline: Pipeline,
-        limiter: Limiter,
-        ending: Ending,
-        external: External,
-        *,
-        expire_input: Callable[[Call], bool] = lambda call: False,
-    ) -> None:
-        self._journal = journal
-        self._pipeline = pipeline
-        self._limiter = limiter
+    def __init__(self, core: Core, ending: Ending, approvals: Approvals, external: External) -> None:
+        self._journal = core.journal
+        self._pipeline = core.pipeline
+        self._limiter = core.limiter
         self._ending = ending
+        self._approvals = approvals
         self._external = external
-        self._expire_input = expire_input
 
     def cancel(self, call: Call, reason: str) -> bool:
         """Ask a live call to end as cancelled. False: it has ended, or is just about to."""
@@ -81,7 +69,7 @@ class Stopping:
         if call.slot and not call.queued and (call.entry.waiting_for is None or has_body(call)):
             stop(call, reason, why)
             return
-        if reason == "approval" and self._expire_input(call):
+        if reason == "approval" and self._approvals.expire_input(call):
             return
         if call.entry.waiting_for == "reconcile" and reason != "shutdown":
             return  # the tool's check is under way; what it finds decides how the call ends

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from typing import Any
 
 from clicket.bridge import fulfil
+from clicket.engine.phase import Phase
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
 from clicket.model import Event, Record, ToolResult, notes_of, read, result_of
 from clicket.model.codec import decode
 from clicket.model.ids import alias_of, is_alias, provider_prefix
 from clicket.model.result import plain_result
-from clicket.ports import Clock, Query, Store, Stored, Timer
+from clicket.ports import Clock, Notices, Query, Store, Stored, Timer
 
 __all__ = ["Closed", "StoredCalls"]
 
@@ -106,21 +107,19 @@ class _Follower:
 
 
 class StoredCalls:
-    """`is_closing()`: the runtime takes no more calls. `hears()`: notices of other processes arrive now."""
-
     def __init__(
         self,
         store: Store,
         clock: Clock,
-        is_closing: Callable[[], bool],
+        phase: Phase,
+        notices: Notices,
         *,
-        hears: Callable[[], bool],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._store = store
         self._clock = clock
-        self._is_closing = is_closing
-        self._hears = hears
+        self._phase = phase
+        self._notices = notices
         self._spawn = spawn
         self.followers: dict[int, list[_Follower]] = {}
         self._due: set[int] = set()
@@ -281,7 +280,7 @@ class StoredCalls:
                 # From the last known event on: if not even that is there, the call was swept.
                 found = await self._store.events(key, id, max(after - 1, 0)) or await self._store.events(key, id, 0)
             except StoreUnavailable:
-                if self._is_closing():
+                if self._phase.closing:
                     raise _closed(id) from None
                 raise
             if not found:
@@ -303,7 +302,7 @@ class StoredCalls:
             await follower.news()
             return _up_to_the_end(follower.take_events())
         except StoreUnavailable:
-            if self._is_closing():
+            if self._phase.closing:
                 raise _closed(follower.id) from None
             raise
 
@@ -368,9 +367,9 @@ class StoredCalls:
     def _look_later(self) -> None:
         """One timer for all followed calls. While notices arrive, it is only a safety net."""
         if self._timer is None:
-            self._delay = _TICK if self._hears() else POLL_FIRST
+            self._delay = _TICK if self._notices.trouble is None else POLL_FIRST
             self._timer = self._clock.call_later(self._delay, self._look_again)
-        elif not self._hears() and self._delay > POLL_FIRST:
+        elif self._notices.trouble is not None and self._delay > POLL_FIRST:
             self._timer.cancel()
             self._delay = POLL_FIRST
             self._timer = self._clock.call_later(self._delay, self._look_again)
@@ -380,7 +379,7 @@ class StoredCalls:
             self._timer = None
             return
         self._tick += 1
-        if self._hears():
+        if self._notices.trouble is None:
             self._look_at_old()
             self._delay = _TICK
         else:

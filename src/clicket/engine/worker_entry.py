@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 
 from clicket import system
+from clicket.engine.inputs import Inputs
 from clicket.errors import ClicketError
 from clicket.model.version import version
 from clicket.model.worker import WorkerInfo, WorkerRole, WorkerState
 from clicket.ports import Clock, Owner, Store
 from clicket.tools import Tool
 
-__all__ = ["WORKER", "Load", "StoredWorker", "WorkerEntry", "host_name", "worker_id"]
+__all__ = ["WORKER", "Identity", "Load", "StoredWorker", "WorkerEntry", "host_name", "worker_id"]
 
 logger = logging.getLogger("clicket.engine")
 WORKER = "worker"
@@ -57,36 +58,40 @@ def worker_id(owner: Owner) -> str:
     return f"{host}-{owner.pid}-{system.random_hex(3)}"
 
 
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who this runtime is among the workers. `owner`: who it is to the store."""
+
+    owner: Owner
+    id: str
+    role: WorkerRole
+    labels: tuple[str, ...] = ()
+
+
 class WorkerEntry:
-    """`load()`: what this runtime offers now. `on_state(state)` is called when an operator has set another state."""
+    """`load()`: what this runtime offers now."""
 
     def __init__(
         self,
         store: Store,
         clock: Clock,
-        owner: Owner,
+        who: Identity,
         *,
-        id: str,
-        role: WorkerRole,
-        labels: tuple[str, ...],
         load: Callable[[], Load],
-        on_state: Callable[[WorkerState], None],
+        inputs: Inputs,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._store = store
         self._clock = clock
-        self._owner = owner
-        self._role = role
-        self._labels = labels
+        self._who = who
         self._load = load
-        self._on_state = on_state
+        self._inputs = inputs
         self._spawn = spawn
         self._started_at = clock.now()
         self._version = 0
         self._written: dict[str, str] | None = None
         self._soon = False
         self._removed = False
-        self.id = id
+        self.id = who.id
         self.state: WorkerState = "active"
 
     @property
@@ -107,7 +112,7 @@ class WorkerEntry:
         """Write the entry, and take over the state that an operator wrote. Raises `StoreUnavailable`."""
         for _ in range(_TRIES):
             load = self._load()
-            if self._removed or not (load.listed or self._version or self._role != "runtime"):
+            if self._removed or not (load.listed or self._version or self._who.role != "runtime"):
                 return
             if await self._store.put_document(WORKER, self.id, self._body(load), self._version):
                 self._version += 1
@@ -155,12 +160,12 @@ class WorkerEntry:
             return
         if state not in (self.state, "lost"):
             self.state = state
-            self._on_state(state)
+            self._inputs.worker_is(state)
 
     def _body(self, load: Load) -> bytes:
         worker = WorkerInfo(
-            id=self.id, host=host_name(self._owner), pid=self._owner.pid, version=version(), role=self._role, state=self.state,
-            tools=load.tools, labels=self._labels, running=load.running, capacity=load.capacity, started_at=self._started_at,
+            id=self.id, host=host_name(self._who.owner), pid=self._who.owner.pid, version=version(), role=self._who.role, state=self.state,
+            tools=load.tools, labels=self._who.labels, running=load.running, capacity=load.capacity, started_at=self._started_at,
             seen_at=self._clock.now(),
         )  # fmt: skip
-        return msgspec.json.encode(StoredWorker(worker=worker, owner=self._owner))
+        return msgspec.json.encode(StoredWorker(worker=worker, owner=self._who.owner))

@@ -67,15 +67,11 @@ class Parts(Lower):
         self.store.cache_get = self._cache_get  # type: ignore[method-assign]
         slots: Any = self.slots
         self.caching = Caching(self.store, self.clock, options or CacheOptions())
+        self.inputs.found_in_cache = self._serve
+        self.inputs.not_in_cache = lambda call: self.log.append(("run", call))
+        self.inputs.joined = lambda call: self.log.append(("keep", call))
         self.flights = SingleFlight(
-            self.caching,
-            self.store,
-            self.clock,
-            slots,
-            serve=self._serve,
-            run=lambda call: self.log.append(("run", call)),
-            keep=lambda call: self.log.append(("keep", call)),
-            spawn=self.spawn,
+            self.caching, self.store, self.clock, slots, self.phase, self.inputs, spawn=self.spawn
         )
 
     def _serve(self, call: Call, output: Any) -> None:

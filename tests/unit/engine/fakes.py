@@ -7,14 +7,21 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import msgspec
+
 from clicket.call import Call, Origin
+from clicket.engine.arguments import ArgumentsOnRecord
+from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
 from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
+from clicket.engine.phase import Phase
 from clicket.engine.plans import Plans
 from clicket.engine.queues import Queues
 from clicket.engine.requests import Requests
+from clicket.engine.stopping import Stopping
+from clicket.engine.stored_calls import StoredCalls
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
 from clicket.execution import Limiter
@@ -22,14 +29,14 @@ from clicket.journal import Entry, Journal
 from clicket.model import Event, Record, ToolCall, fold, rows_of
 from clicket.model.worker import WorkerInfo
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
-from clicket.ports import Append, Done, Owner, Stored
+from clicket.ports import Append, Done, NoNotices, Owner, Stored
 from clicket.settings import Settings
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
 from clicket.tools import Registry
 from clicket.vault import Vault
 
-__all__ = ["Lower", "Recorder", "SharedStore"]
+__all__ = ["Lower", "Recorder", "SharedStore", "around"]
 
 _OWNER = Owner(host="h", boot="", pid=1, started="", lease=60.0)
 
@@ -133,9 +140,18 @@ class Recorder:
         return [name for name, _ in self.calls]
 
 
+def around(rooms: Callable[[], dict[str, int]], claimed: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+    """What a claimer has around it: the room here, tools without rates, and what gets the claimed calls."""
+
+    async def allowed(rooms: dict[str, int], **_: Any) -> dict[str, int]:
+        return rooms
+
+    capacity = Recorder(rooms=rooms, room=lambda tool: rooms().get(tool, 0), queues_of=frozenset)
+    return capacity, Recorder(allowed=allowed), Recorder(claimed_from_queue=claimed)
+
+
 class Lower:
-    """The layers below the engine's parts, and `ending`, which most of them need. Callbacks of `ending` are recorded in
-    `log`."""
+    """The layers below the engine's parts, and `ending`, which most of them need. `log` has what `ending` did with the others."""
 
     def __init__(
         self,
@@ -159,7 +175,7 @@ class Lower:
             self.clock,
             self.spawn,
             on_request=lambda entry, events: self.on_request(entry, events),  # noqa: PLW0108  # a test may set another
-            on_not_created=lambda entry, error: self.ending.on_not_created(entry, error),  # noqa: PLW0108  # it is made below
+            on_not_created=self._on_not_created,
         )
         self.body: Callable[[Call], Any] = lambda call: None
         """The execute stage: sets the output of a call, or returns something to await."""
@@ -191,23 +207,40 @@ class Lower:
         self._give_back, self.limiter.release = self.limiter.release, self.release  # type: ignore[method-assign]
         self.timers = WaitTimers(self.clock, lambda call, reason: self.log.append((reason, call)))
         self.requests = Requests(self.store, self.journal)
-        self.ending = Ending(
-            self.journal,
-            self.store,
-            self.live,
-            self.limiter,
-            self.timers,
-            self.requests,
-            on_left=lambda call: self.log.append(("left", call)),
-            on_ended=lambda call: self.log.append(("ended", call)),
-            degraded={"a thread"},
-            give_slot=lambda name: self.log.append(("slot", name)),
-            release=self.release,
-            spawn=self.spawn,
-        )
-        self.external = External(
-            self.journal, self.pipeline, self.timers, self.ending, release=self.release, spawn=self.spawn
-        )
+        self.phase = Phase()
+        self.inputs: Any = Recorder()
+        """What the parts report. A test may set a method of it."""
+        anything: Any = Recorder()
+        self.core = Core(
+            store=self.store, clock=self.clock, spawn=self.spawn, registry=self.registry, policy=self.policy, limits=self.limits,
+            phase=self.phase, shares=True, gives_away=False, inputs=self.inputs, journal=self.journal, pipeline=self.pipeline,
+            live=self.live, limiter=self.limiter, timers=self.timers, plans=self.plans, queues=self.queues,
+            hub=Recorder(ended=lambda call: self.log.append(("ended", call)), degraded={"a thread"}),  # type: ignore[arg-type]
+            slots=Recorder(give=lambda name: self.log.append(("slot", name))),  # type: ignore[arg-type]
+            gate=Recorder(release=self.release),  # type: ignore[arg-type]
+            caching=anything, flights=Recorder(left=lambda call: self.log.append(("left", call))),  # type: ignore[arg-type]
+            requests=self.requests,
+            stored_calls=StoredCalls(self.store, self.clock, self.phase, NoNotices(), spawn=asyncio.ensure_future),
+            claimer=anything, arguments=ArgumentsOnRecord(self.vault, self.registry, max_size=10_000), audit=anything,
+            grants=anything, costs=Recorder(writing={}),  # type: ignore[arg-type]
+        )  # fmt: skip
+        """The stand-ins in it record what they are asked; `with_core` replaces some."""
+        self.ending = Ending(self.core)
+        self.external = External(self.core, self.ending)
+
+    def with_core(self, **parts: Any) -> Core:
+        self.core = msgspec.structs.replace(self.core, **parts)
+        return self.core
+
+    def stopping_part(self) -> Stopping:
+        """Of calls that no person was asked about."""
+        approvals: Any = Recorder(expire_input=lambda call: False)
+        return Stopping(self.core, self.ending, approvals, self.external)
+
+    def _on_not_created(self, entry: Entry, error: ClicketError) -> None:
+        for call in self.live.named(entry.id):
+            if call.entry is entry:
+                self.ending.on_created(call, error)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         self.spawned.append(asyncio.get_running_loop().create_task(work))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from tests.unit.engine.fakes import Lower, Recorder
@@ -10,7 +9,6 @@ from tests.unit.engine.fakes import Lower, Recorder
 from clicket import tool
 from clicket.call import Call, Question
 from clicket.engine.approvals import Approvals
-from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.limits import Limits
 from clicket.engine.questions import ask_for_approval
 from clicket.engine.recovered import Recovered
@@ -62,54 +60,21 @@ class Parts(Lower):
         self.gate: Any = Recorder()
         self.admission: Any = Recorder(resume=self.resumed.append)
         self.claims = 0
-        arguments = ArgumentsOnRecord(self.vault, self.registry, max_size=10_000)
-        approvals = Approvals(
-            self.journal,
-            self.pipeline,
-            self.policy,
-            self.timers,
-            self.ending,
-            self.caching,
-            arguments,
-            Recorder(),  # type: ignore[arg-type]  # no call is asked about for the first time
-            resume=self.resumed.append,
-            keep=lambda call: None,
-            spawn=asyncio.ensure_future,
-        )
 
         async def claim() -> None:
             self.claims += 1
 
-        self.takes, self.entered = True, False
+        self.inputs.allowed = self.resumed.append
+        core = self.with_core(
+            gate=self.gate, caching=self.caching, claimer=Recorder(claim=claim), gives_away=gives_away
+        )
         self.reconciling: Any = Recorder()
         self.parking: Any = Recorder()
-        claimer: Any = Recorder(claim=claim)
+        self.entered = False
+        self.entry: Any = Recorder(is_active=True, update=self.enter)
+        approvals = Approvals(core, self.ending)
         self.recovery = Recovery(
-            self.journal,
-            self.store,
-            self.registry,
-            self.pipeline,
-            self.plans,
-            self.limiter,
-            self.gate,
-            self.live,
-            self.timers,
-            self.caching,
-            arguments,
-            self.ending,
-            approvals,
-            self.admission,
-            claimer,
-            self.queues,
-            self.external,
-            self.reconciling,
-            self.parking,
-            self.limits,
-            gives_away=gives_away,
-            takes=lambda: self.takes,
-            enter=self.enter,
-            on_taken_over=lambda call: None,
-            spawn=self.spawn,
+            core, self.ending, approvals, self.admission, self.external, self.reconciling, self.parking, self.entry
         )
 
     async def enter(self) -> None:

@@ -68,28 +68,16 @@ class Parts(Lower):
         hub: Any = Recorder(needs_look=lambda *place: needs_look, look=look, uneasy={"a thread"})
         approvals: Any = Recorder(ask=ask)
         due_calls: Any = Recorder(wait_of=lambda call: 0.0)
-        self.admission = Admission(
-            self.journal,
-            self.store,
-            self.pipeline,
-            hub,
-            self.plans,
-            self.limiter,
-            self.live,
-            self.timers,
-            self.caching,
-            self.flights,
-            self.slots,
-            self.audit,
-            self.ending,
-            self.handover,
-            self.running_part,
-            approvals,
-            self.share,
-            self.queues,
-            due_calls,
-            self.credentials,
+        core = self.with_core(
+            hub=hub,
+            caching=self.caching,
+            flights=self.flights,
+            slots=self.slots,
+            audit=self.audit,
             gives_away=gives_away,
+        )
+        self.admission = Admission(
+            core, self.ending, self.handover, self.running_part, approvals, due_calls, self.credentials, self.share
         )
 
     def take(self, name: str, arguments: Any = None, **more: Any) -> Call:
@@ -212,7 +200,7 @@ async def test_a_queue_that_is_full_after_a_look_into_the_cache_is_the_calls_own
 
 async def test_a_closing_runtime_takes_nothing() -> None:
     parts = Parts()
-    parts.admission.closing = True
+    parts.phase.closing = True
     with pytest.raises(UsageError):
         parts.take("echo")
     assert list(parts.live) == []
@@ -231,7 +219,7 @@ async def test_no_call_is_accepted_before_the_hub_has_loaded() -> None:
 
 async def test_the_trials_slot_is_given_back_when_the_call_is_not_taken() -> None:
     parts = Parts(needs_look=True, trial="trial:echo")
-    parts.admission.closing = True
+    parts.phase.closing = True
     with pytest.raises(UsageError):
         await parts.admission.accept(ToolCall("echo", {}, thread="t"), Origin())
     assert parts.slots.calls == [("give", "trial:echo")]

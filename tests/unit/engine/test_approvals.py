@@ -12,7 +12,6 @@ from tests.unit.engine.fakes import Lower, Recorder
 from clicket import tool
 from clicket.call import Call
 from clicket.engine.approvals import Approvals, edit_of
-from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.kernel import State
 from clicket.model import ToolError, read
 from clicket.model.grant import Grant
@@ -28,29 +27,16 @@ class Parts(Lower):
     def __init__(self, policy: Policy | None = None) -> None:
         super().__init__(pay, policy=policy or Policy(ask=["pay"], approval_timeout=60.0))
         self.resumed: list[Call] = []
-        self.caching = Recorder()
-        self.arguments = ArgumentsOnRecord(self.vault, self.registry, max_size=10_000)
-        caching: Any = self.caching
+        self.caching: Any = Recorder()
+        self.arguments = self.core.arguments
         self.granted: Grant | None = None
         self.kept: list[Call] = []
 
         async def use(call: Call) -> Grant | None:
             return self.granted
 
-        grants: Any = Recorder(use=use)
-        self.approvals = Approvals(
-            self.journal,
-            self.pipeline,
-            self.policy,
-            self.timers,
-            self.ending,
-            caching,
-            self.arguments,
-            grants,
-            resume=self.resumed.append,
-            keep=self.kept.append,
-            spawn=asyncio.ensure_future,
-        )
+        self.inputs.allowed, self.inputs.not_granted = self.resumed.append, self.kept.append
+        self.approvals = Approvals(self.with_core(caching=self.caching, grants=Recorder(use=use)), self.ending)
 
     def asked(self, arguments: Any = None) -> Call:
         call = self.admitted("pay", arguments or {"amount": 1})

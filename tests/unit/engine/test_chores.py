@@ -66,7 +66,9 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
     unused: Any = None
     told: list[int] = []
     kept: Any = Kept()
-    chores = Chores(store, StepClock(), *[unused] * 6, kept, keep_costs=kept.keep, lose=unused, spawn=unused)
+    low = Lower(echo)
+    core = low.with_core(store=store, clock=StepClock(), costs=kept)
+    chores = Chores(core, low.ending, unused, kept)
     total = await chores.sweep(Keep(), lambda so_far: told.append(so_far.calls))
     assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
     assert told == [200, 400, 403]
@@ -126,22 +128,11 @@ class Parts(Lower):
             self.log.append(("recover", None))
             return Recovered(rerun=2)
 
-        requests: Any = Recorder(append_empty=append_empty)
+        kept = KeptOutcomes(self.store, self.clock, retention=0.0)
+        core = self.with_core(claimer=self.claimer, requests=Recorder(append_empty=append_empty), costs=kept)
         self.recovery: Any = Recorder(recover=recover, broken=set())
-        self.chores = Chores(
-            self.store,
-            self.clock,
-            self.registry,
-            self.live,
-            self.claimer,
-            requests,
-            self.recovery,
-            self.limits,
-            KeptOutcomes(self.store, self.clock, retention=0.0),
-            keep_costs=KeptOutcomes(self.store, self.clock, retention=0.0).keep,
-            lose=lambda call: self.log.append(("lost", call)),
-            spawn=self.spawn,
-        )
+        ending: Any = Recorder(lose=lambda call: self.log.append(("lost", call)))
+        self.chores = Chores(core, ending, self.recovery, kept)
 
 
 async def test_only_calls_that_another_process_wrote_to_are_brought_up_to_date() -> None:
@@ -190,7 +181,7 @@ async def test_many_hints_make_one_look_and_a_closed_runtime_makes_none(caplog: 
     parts.chores.read_requests_soon()
     await parts.settle()
     assert "listen: away" in caplog.text
-    parts.chores.closed = True
+    parts.phase.closed = True
     parts.chores.read_requests_soon()
     assert parts.spawned == []
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.unit.engine.fakes import Recorder
+from tests.unit.engine.fakes import Recorder, around
 
 from clicket.engine.claimer import WorkClaimer
+from clicket.engine.phase import Phase
 from clicket.testing import StepClock
 
 
@@ -26,9 +27,8 @@ class Parts:
             store,
             self.limiter,
             self.clock,
-            rooms=lambda: dict(self.rooms),
-            room=lambda tool: self.rooms.get(tool, 0),
-            resume=self._resume,
+            Phase(),
+            *around(lambda: dict(self.rooms), self._resume),
             spawn=self._spawn,
         )
 

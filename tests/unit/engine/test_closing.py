@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.engine.closing import Closing
 from clicket.engine.ending import result_from
-from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import Closed
 from clicket.engine.tasks import Tasks
 from clicket.execution.stopping import attempt_of, set_stopper
@@ -29,15 +29,12 @@ class Parts(Lower):
         super().__init__(echo)
         self.tasks = Tasks()
         self.order: list[str] = []
-        self.admission: Any = Recorder(closing=False)
-        self.first: Any = Recorder(closed=False)
-        self.last: Any = Recorder(closed=False)
         close = self.store.close
 
         async def close_store() -> None:
-            assert self.admission.closing
-            assert self.first.closed
-            assert not self.last.closed, "pending writes can still be made"
+            assert self.phase.closing
+            assert not self.phase.closed, "pending writes can still be made"
+            assert not self.journal.closed
             self.order.append("store")
             await close()
 
@@ -51,26 +48,10 @@ class Parts(Lower):
         runner: Any = Recorder(close=close_runner)
         processes: Any = Recorder(close=close_processes)
         workers: Any = (Recorder(), Recorder(), Recorder())
+        background: Any = Recorder(stop=lambda: self.order.append("chores"))
+        core = self.with_core(shares=shares, limits=msgspec.structs.replace(self.limits, cancel_grace=grace))
         self.closing = Closing(
-            self.store,
-            self.registry,
-            self.live,
-            self.limiter,
-            runner,
-            processes,
-            workers,
-            self.ending,
-            Stopping(
-                self.journal, self.pipeline, self.limiter, self.ending, self.external, expire_input=lambda call: None
-            ),
-            self.tasks,
-            is_stuck=self.journal.is_stuck,
-            stop_chores=lambda: self.order.append("chores"),
-            shares=shares,
-            cancel_grace=grace,
-            closing=(self.admission,),
-            closed_first=(self.first,),
-            closed_last=(self.last, self.journal),
+            core, self.ending, self.stopping_part(), runner, processes, workers, self.tasks, background
         )
 
 
@@ -78,7 +59,7 @@ async def test_an_idle_runtime_closes_its_parts_in_order() -> None:
     parts = Parts()
     await parts.closing.close(patience=10.0)
     assert parts.order == ["processes", "runner", "chores", "store"], "a chore would find the store closed"
-    assert (parts.admission.closing, parts.first.closed, parts.last.closed) == (True, True, True)
+    assert (parts.phase.closed, parts.journal.closed) == (True, True)
 
 
 async def test_a_running_call_gets_time_to_finish() -> None:

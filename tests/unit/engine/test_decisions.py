@@ -12,12 +12,9 @@ from tests.unit.engine.fakes import Lower, Recorder
 from clicket import tool
 from clicket.call import Call, Question
 from clicket.engine.approvers import Approver
-from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.decisions import Decisions, examine
 from clicket.engine.grants import Grants
 from clicket.engine.questions import ask_for_approval
-from clicket.engine.stopping import Stopping
-from clicket.engine.stored_calls import StoredCalls
 from clicket.errors import InvalidInput, NotFound, PermissionDenied, UsageError
 from clicket.journal import Fenced
 from clicket.kernel import State
@@ -36,9 +33,7 @@ SECRET = "hunter2hunter2"
 class Parts(Lower):
     def __init__(self, policy: Policy | None = None) -> None:
         super().__init__(pay, policy=policy)
-        self.stored_calls = StoredCalls(
-            self.store, self.clock, is_closing=lambda: False, hears=lambda: False, spawn=asyncio.ensure_future
-        )
+        self.stored_calls = self.core.stored_calls
         self.taken: list[int] = []
         self.audited: list[tuple[str, str, dict[str, Any]]] = []
         self.claimer: Any = Recorder()
@@ -51,25 +46,9 @@ class Parts(Lower):
 
         audit: Any = Recorder(kept=kept)
         handover: Any = Recorder(take=take)
-        self.decisions = Decisions(
-            self.store,
-            self.journal,
-            self.registry,
-            self.policy,
-            self.live,
-            self.stored_calls,
-            self.requests,
-            ArgumentsOnRecord(self.vault, self.registry, max_size=10_000),
-            audit,
-            Grants(self.store, self.clock, audit, retention=60.0),
-            self.claimer,
-            self.ending,
-            handover,
-            Stopping(
-                self.journal, self.pipeline, self.limiter, self.ending, self.external, expire_input=lambda call: None
-            ),
-            max_arguments_size=10_000,
-        )
+        grants = Grants(self.store, self.clock, audit, retention=60.0)
+        core = self.with_core(audit=audit, grants=grants, claimer=self.claimer)
+        self.decisions = Decisions(core, self.ending, handover, self.stopping_part())
 
     def asked(self, arguments: Any = None, *, here: bool = True) -> Call:
         call = self.pending("pay", arguments or {"amount": 1}, caller="bob")

@@ -9,7 +9,6 @@ from tests.unit.engine.fakes import Lower
 
 from clicket import State, ToolContext, tool
 from clicket.call import Call
-from clicket.engine.stopping import Stopping
 from clicket.execution import attempt_of
 from clicket.model import Record
 
@@ -22,9 +21,7 @@ async def job(ctx: ToolContext) -> None:
 class Parts(Lower):
     def __init__(self) -> None:
         super().__init__(job)
-        self.stopping = Stopping(
-            self.journal, self.pipeline, self.limiter, self.ending, self.external, expire_input=lambda call: None
-        )
+        self.stopping = self.stopping_part()
         self.on_request = lambda entry, events: self.external.take(self.call, events)
         self.timers._expire = self.stopping.expire
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.unit.engine.fakes import Lower
+from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.call import Call
@@ -50,18 +50,21 @@ class Parts:
         self.low, slots = Lower(limited, free), Slots()
         self.slots = slots
         self.log: list[tuple[str, Any]] = []
-        self.rates = Rates(self.low.store, self.low.registry, self.low.clock)
+        self.rates = Rates(self.low.store, self.low.registry, self.low.clock, self.low.phase)
         given: Any = slots
+        inputs: Any = Recorder(
+            slots_granted=lambda call: self.log.append(("start", call)),
+            slots_refused=lambda call: self.log.append(("wait", call)),
+            stopped_before_start=lambda call: self.log.append(("stopped", call)),
+        )
         self.gate = SharedSlotGate(
             self.low.limiter,
             given,
             self.rates,
             self.low.journal,
-            self.low.clock,
+            self.low.phase,
+            inputs,
             shares=shares,
-            start=lambda call: self.log.append(("start", call)),
-            wait=lambda call: self.log.append(("wait", call)),
-            on_stopped=lambda call: self.log.append(("stopped", call)),
             spawn=self.low.spawn,
         )
 
@@ -152,7 +155,7 @@ async def test_nothing_starts_after_closing() -> None:
     call = parts.call()
     assert not parts.gate.admits(call)
     await parts.answered(False)
-    parts.gate.closed = True
+    parts.low.phase.closing = True
     parts.gate.look_again()
     assert parts.low.logged("start") == []
 

@@ -12,7 +12,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 from clicket import tool
 from clicket.engine.handles import CallHandle, Handles
 from clicket.engine.kept_outcomes import KeptOutcomes
-from clicket.engine.stored_calls import POLL_FIRST, Closed, StoredCalls
+from clicket.engine.stored_calls import POLL_FIRST, Closed
 from clicket.errors import NotFound
 from clicket.journal import Fenced
 from clicket.kernel import State
@@ -39,12 +39,9 @@ class Parts(Lower):
             return True
 
         decisions: Any = Recorder(find_live=find_live, cancel=cancel)
-        self.stored_calls = StoredCalls(
-            self.store, self.clock, is_closing=lambda: False, hears=lambda: False, spawn=asyncio.ensure_future
-        )
+        self.stored_calls = self.core.stored_calls
         kept = KeptOutcomes(self.store, self.clock, retention=0.0)
-        arguments: Any = Recorder()
-        self.handles = Handles(self.journal, self.live, self.ending, self.stored_calls, decisions, arguments, kept)
+        self.handles = Handles(self.core, self.ending, decisions, kept)
 
 
 class Reader:

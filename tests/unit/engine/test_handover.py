@@ -9,14 +9,15 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.call import Call, Question
+from clicket.call import Call
 from clicket.engine.handover import HandOver
 from clicket.engine.placement import Placement
-from clicket.engine.stored_calls import Closed, StoredCalls
+from clicket.engine.stored_calls import Closed
 from clicket.errors import StoreUnavailable
 from clicket.execution.stopping import Stopped, stop
 from clicket.journal import Fenced
 from clicket.kernel import State
+from clicket.pipeline import Policy
 from clicket.ports import Duplicate, NoNotices, Stored
 
 
@@ -47,29 +48,11 @@ async def failing() -> str:
 
 class Parts(Lower):
     def __init__(self, *, shares: bool = True) -> None:
-        super().__init__(plain, repeatable, rerun, asking, failing)
+        super().__init__(plain, repeatable, rerun, asking, failing, policy=Policy(approval_timeout=60.0))
         self.resumed: list[Stored] = []
-        self.stored_calls = StoredCalls(
-            self.store, self.clock, is_closing=lambda: False, hears=lambda: False, spawn=asyncio.ensure_future
-        )
-        self.handover = HandOver(
-            self.journal,
-            self.store,
-            self.pipeline,
-            self.live,
-            self.timers,
-            self.ending,
-            self.stored_calls,
-            Placement(NoNotices(), self.clock),
-            shares=shares,
-            question=Question(),
-            approval_timeout=60.0,
-            queue_of=self.queues.queue_of,
-            resume=self._resume,
-            release=self.release,
-            give_slot=lambda name: self.log.append(("slot", name)),
-            spawn=self.spawn,
-        )
+        self.inputs.claimed = self._resume
+        self.stored_calls = self.core.stored_calls
+        self.handover = HandOver(self.with_core(shares=shares), self.ending, Placement(NoNotices(), self.clock))
 
     async def _resume(self, claimed: list[Stored]) -> None:
         self.resumed += claimed
@@ -170,7 +153,7 @@ async def test_an_unreachable_store_is_retried_until_the_runtime_closes() -> Non
     parts.spawn(parts.handover.take(1))
     await parts.clock.run(2.5)
     assert asked == [1, 1, 1]
-    parts.handover.closing = True
+    parts.phase.closing = True
     await parts.clock.run(5.0)
     assert (asked, parts.spawned[0].done()) == ([1, 1, 1], True)
 

@@ -35,9 +35,9 @@ class Parts:
         self.notices: Any = Bus(self.told)
         self.claimer: Any = Recorder(has_more=False, has_room=lambda tool: tool == "t" and self.room > 0)
         self.clock = StepClock()
-        self.offers = Offers(
-            self.notices, self.claimer, rooms=lambda: {"t": self.room}, start=self._start, later=self.clock.call_later
-        )
+        capacity: Any = Recorder(offered=lambda: {"t": self.room})
+        inputs: Any = Recorder(offered=self._start)
+        self.offers = Offers(self.notices, self.clock, self.claimer, capacity, inputs)
 
     def _start(self, stored: Any) -> bool:
         self.started.append(stored)

@@ -172,7 +172,7 @@ async def test_a_call_that_breaks_its_recovery_holds_nothing(caplog: pytest.LogC
 
 async def test_a_worker_that_takes_no_calls_takes_over_none() -> None:
     parts = Parts()
-    parts.takes = False
+    parts.entry.is_active = False
 
     async def claim_orphans(tools: frozenset[str], limit: int) -> list[Stored]:
         raise AssertionError("it asked for calls of dead owners")

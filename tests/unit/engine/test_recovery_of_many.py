@@ -127,7 +127,7 @@ async def test_a_closing_runtime_hands_back_what_it_has_just_claimed() -> None:
     parts = Parts()
     call = parts.pending("plain")
     parts.die(call)
-    parts.recovery.closing = True
+    parts.phase.closing = True
     await parts.recovery.resume([parts.store.steal(call)])
     assert (parts.store.is_owned(call), parts.resumed) == (False, [])
 

@@ -13,7 +13,6 @@ from clicket.call import Call
 from clicket.engine.limits import Limits
 from clicket.engine.loop_share import LoopShare
 from clicket.engine.running import Running
-from clicket.engine.stopping import Stopping
 from clicket.engine.tasks import Tasks
 from clicket.errors import QueueFull
 from clicket.execution.stopping import attempt_of, is_abandoned, keep_late, stop
@@ -45,28 +44,12 @@ class Parts(Lower):
         self.ran: list[Call] = []
         self.parked: list[Call] = []
         self.body = self._body
-        gate: Any = Recorder(admits=lambda call: self.admits, release=self.release)
+        core = self.with_core(gate=Recorder(admits=lambda call: self.admits, release=self.release))
         handover: Any = Recorder(end_stopped=self._end_stopped)
+        parking: Any = Recorder(park=self.parked.append)
         share = LoopShare(self.clock.monotonic)
         share.over_at = float("inf")
-        self.running_part = Running(
-            self.journal,
-            self.pipeline,
-            self.live,
-            self.limiter,
-            gate,
-            self.timers,
-            self.ending,
-            handover,
-            Stopping(
-                self.journal, self.pipeline, self.limiter, self.ending, self.external, expire_input=lambda call: None
-            ),
-            share,
-            self.tasks,
-            self.limits,
-            parked=self.parked.append,
-            uncounted={},
-        )
+        self.running_part = Running(core, self.ending, handover, self.stopping_part(), parking, share, self.tasks)
 
     def _body(self, call: Call) -> Any:
         assert self.store.record(call).state is State.RUNNING, "intent before effect"
@@ -276,7 +259,7 @@ async def test_after_closing_a_late_result_is_not_written() -> None:
     stop(call, "deadline")
     parts.running_part.abandon(call)
     before = len(parts.store.events_of(call))
-    parts.running_part.closed = True
+    parts.phase.closed = True
     parts.running_part.on_returned(call, ("late", None))
     assert (call.slot, len(parts.store.events_of(call))) == (False, before)
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from tests.kit.waiting import PATIENCE
+from tests.unit.engine.fakes import around
 
 from clicket.engine.claimer import WorkClaimer
+from clicket.engine.phase import Phase
 from clicket.engine.shared_slots import SharedSlots
 from clicket.errors import StoreUnavailable
 from clicket.testing import StepClock
@@ -53,7 +55,7 @@ class Tasks:
 
 def slots(store: Any) -> tuple[SharedSlots, Tasks, StepClock]:
     tasks, clock = Tasks(), StepClock()
-    return SharedSlots(store, clock, tasks.spawn), tasks, clock
+    return SharedSlots(store, clock, Phase(), tasks.spawn), tasks, clock
 
 
 async def test_no_more_are_taken_than_all_together_may_have() -> None:
@@ -191,12 +193,11 @@ class Parts:
         self.slots, self.tasks, self.taken = Slots(), Tasks(), []  # type: ignore[var-annotated]
         self.fills = fills
         self.clock = StepClock()
-        given: Any = (store, self.slots, self.clock)
+        self.phase = Phase()
+        given: Any = (store, self.slots, self.clock, self.phase)
         self.claimer = WorkClaimer(
             *given,
-            rooms=lambda: dict.fromkeys(tools, ALL[-1] - self.slots.used.get(ALL, 0)),
-            room=lambda tool: ALL[-1] - self.slots.used.get(ALL, 0) if tool in tools else 0,
-            resume=self.take_up,
+            *around(lambda: dict.fromkeys(tools, ALL[-1] - self.slots.used.get(ALL, 0)), self.take_up),
             spawn=self.tasks.spawn,
         )
 
@@ -275,7 +276,7 @@ async def test_it_goes_on_after_an_error_and_not_after_the_end(caplog: pytest.Lo
     await parts.nudge()
     assert parts.taken == ["a"]
     store.calls.append("a")
-    parts.claimer.closed = True
+    parts.phase.closing = True
     await parts.nudge()
     assert parts.taken == ["a"]
 

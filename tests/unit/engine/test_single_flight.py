@@ -106,7 +106,7 @@ async def test_after_closing_no_follower_is_resumed() -> None:
     leader, follower = parts.call(id="a"), parts.call(id="b")
     for call in (leader, follower):
         parts.flights.enter(call)
-    parts.flights.closed = True
+    parts.phase.closing = True
     parts.log.clear()
     parts.end(leader, State.COMPLETED, "result")
     assert parts.log == []

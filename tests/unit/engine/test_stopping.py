@@ -30,9 +30,7 @@ async def secretive(key: str = "") -> str:
 
 def parts() -> tuple[Lower, Stopping]:
     low = Lower(echo, secretive)
-    return low, Stopping(
-        low.journal, low.pipeline, low.limiter, low.ending, low.external, expire_input=lambda call: None
-    )
+    return low, low.stopping_part()
 
 
 async def test_a_queued_call_ends_at_once_and_leaves_the_queue() -> None:

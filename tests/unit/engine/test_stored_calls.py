@@ -14,7 +14,7 @@ from clicket.engine.stored_calls import POLL_FIRST, POLL_MOST, Closed, StoredCal
 from clicket.errors import NotFound, StoreUnavailable, UsageError
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.ports import OutcomeStats
+from clicket.ports import NoNotices, OutcomeStats
 
 
 @tool
@@ -24,9 +24,10 @@ async def echo() -> str:
 
 def parts(*, closing: bool = False, hears: bool = False) -> tuple[Lower, StoredCalls]:
     low = Lower(echo)
-    return low, StoredCalls(
-        low.store, low.clock, is_closing=lambda: closing, hears=lambda: hears, spawn=asyncio.ensure_future
-    )
+    low.phase.closing = closing
+    notices = NoNotices()
+    notices.trouble = None if hears else "it hears none"  # type: ignore[assignment]
+    return low, StoredCalls(low.store, low.clock, low.phase, notices, spawn=asyncio.ensure_future)
 
 
 async def test_one_call_is_found_by_as_much_as_names_it() -> None:
@@ -233,7 +234,8 @@ async def test_followers_learn_that_the_runtime_closed_also_if_their_read_was_ca
     def spawn(work: Coroutine[Any, Any, None]) -> None:
         spawned.append(asyncio.get_running_loop().create_task(work))
 
-    stored = StoredCalls(low.store, low.clock, is_closing=lambda: True, hears=lambda: False, spawn=spawn)
+    low.phase.closing = True
+    stored = StoredCalls(low.store, low.clock, low.phase, NoNotices(), spawn=spawn)
     call = low.running("echo")
     followers = [Follower(stored, call.entry.key), Follower(stored, call.entry.key)]
     await low.settle()

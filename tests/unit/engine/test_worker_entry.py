@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.unit.engine.fakes import Recorder
 
 from clicket import tool
-from clicket.engine.worker_entry import WORKER, Load, StoredWorker, WorkerEntry, host_name, worker_id
+from clicket.engine.worker_entry import WORKER, Identity, Load, StoredWorker, WorkerEntry, host_name, worker_id
 from clicket.engine.worker_list import LOST_FOR, listed_workers, living_workers, set_worker_state, sweep_lost_workers
 from clicket.errors import Conflict, NotFound, StoreUnavailable
 from clicket.model.worker import WorkerRole, WorkerState
@@ -50,9 +51,10 @@ class Parts:
         self.load = Load(listed=True, tools={"add": "1"}, running=2, capacity=10)
 
     def make(self, owner: Owner = ME, role: WorkerRole = "worker") -> WorkerEntry:
+        who = Identity(owner=owner, id=worker_id(owner), role=role, labels=("gpu",))
+        inputs: Any = Recorder(worker_is=self.states.append)
         return WorkerEntry(
-            self.store, self.clock, owner,
-            id=worker_id(owner), role=role, labels=("gpu",), load=lambda: self.load, on_state=self.states.append,
+            self.store, self.clock, who, load=lambda: self.load, inputs=inputs,
             spawn=lambda work: self.tasks.append(asyncio.ensure_future(work)),
         )  # fmt: skip
 

@@ -324,7 +324,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "outcome": "clicket.pipeline.pipeline",
     # The lane writes what the body returned; the process stage replaces it by its plain form or a cached one. A second
     # field would cost every call a write.
-    "output": ("clicket.execution.loop_lane", "clicket.execution.runner", "clicket.pipeline.process"),
+    "output": ("clicket.execution.loop_lane", "clicket.engine.runner", "clicket.pipeline.process"),
     "content": "clicket.pipeline.process",
     "truncated": "clicket.pipeline.process",
     "artifact": "clicket.pipeline.process",
@@ -349,12 +349,12 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "waiters": "clicket.engine.ending",
     "accepted": "clicket.engine.ending",
     # Of an attempt.
-    "sink": "clicket.execution.runner",
+    "sink": "clicket.engine.runner",
     "stopper": "clicket.execution.stopping",
     "deadline": "clicket.execution.clocks",
     "idle_timer": "clicket.execution.clocks",
     "grace_timer": "clicket.execution.clocks",
-    "task": "clicket.execution.runner",
+    "task": "clicket.engine.runner",
     "cancels": "clicket.execution.loop_lane",
     "gate": "clicket.execution.caller_task",
     "held": "clicket.execution.caller_task",
@@ -365,7 +365,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "late": "clicket.execution.stopping",
     # Each of the two lanes has its own kind of worker.
     "worker": ("clicket.execution.process_lane", "clicket.execution.ray_lane"),
-    "retries": "clicket.execution.runner",
+    "retries": "clicket.engine.runner",
     "reports": "clicket.execution.sink",
     "outputs": "clicket.execution.sink",
     "progress": "clicket.execution.sink",

@@ -92,7 +92,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "execution/runner.py",
+                "engine/runner.py",
                 "        self._journal.start(call.entry)\n        await self._journal.flush(call.entry)\n",
                 "        self._journal.start(call.entry)\n        self._journal.commit(call.entry)\n",
             ),
@@ -118,7 +118,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "execution/runner.py",
+                "engine/runner.py",
                 "            or call.stopping is not None\n            or tool.options",
                 "            or tool.options",
             ),
@@ -147,9 +147,9 @@ _CALLS = (
         "calls",
         (
             Change(
-                "execution/runner.py",
-                "            if not options.repeatable:\n                raise error\n            forget_stop(call)",
-                "            forget_stop(call)",
+                "engine/call/attempts.py",
+                "if attempt.is_repeatable if attempt.stopped else attempt.is_transient:",
+                "if attempt.stopped or attempt.is_transient:",
             ),
         ),
         "No silent repeats: an attempt that was stopped may have had its effect, so only a repeatable tool is tried again.",
@@ -159,9 +159,9 @@ _CALLS = (
         "calls",
         (
             Change(
-                "execution/runner.py",
-                "if attempt.retries >= call.plan.max_retries or attempt.abandoned or attempt.caller_left:",
-                "if attempt.retries >= call.plan.max_retries or attempt.caller_left:",
+                "engine/runner.py",
+                "is_attended=not (attempt.abandoned or attempt.caller_left),",
+                "is_attended=not attempt.caller_left,",
             ),
         ),
         "An abandoned call ends on time and says so; its body never runs beside a second attempt.",

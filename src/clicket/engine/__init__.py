@@ -5,7 +5,7 @@
 - `core`, `phase`: what the parts share; whether the runtime is open, closing or closed
 - `admission`: accepts a call: the first three stages, then cache, approval, another process, or a slot
 - `limits`, `plans`, `capacity`: `Limits` of a runtime; what each tool's calls need of them; how many more could start
-- `running`: takes slots, starts attempts, runs bodies; abandons a body that does not stop
+- `running`, `runner`: takes slots, starts attempts, runs bodies; runs attempts until one succeeds or ends the call
 - `ending`: records how a call ended here, answers its waiters, releases its slots
 - `stopping`: ends a call that waits, or stops the attempt of one that runs
 - `gate`, `shared_slots`: slots of this runtime, and slots that all runtimes over a store share

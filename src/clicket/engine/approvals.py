@@ -14,13 +14,14 @@ from typing import Any
 
 from clicket.call import Call, Question
 from clicket.engine.arguments import LOST
+from clicket.engine.call.decided import AfterDecision, after_decision
 from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.engine.grants import granted_decision
 from clicket.engine.questions import ask_for_approval, question_after_crash
 from clicket.errors import ApprovalDenied, ClicketError, InvalidInput, PermissionDenied
 from clicket.execution import describe
-from clicket.execution.inputs import EXPIRED, asked_for_input, stage_question, take_answer, waits_for_input
+from clicket.execution.inputs import EXPIRED, asked_for_input, stage_question, take_answer
 from clicket.kernel import State
 from clicket.model import ToolError
 from clicket.tools import output_check
@@ -63,14 +64,11 @@ class Approvals:
             self._timers.wait(call, needed.timeout, "approval")
         self._journal.commit(entry)
 
-    def expire_input(self, call: Call) -> bool:
-        """No answer came to a question of the call's tool: the tool gets that as the answer. False: the call waits for an approval."""
-        if not waits_for_input(call):
-            return False
+    def expire_input(self, call: Call) -> None:
+        """No answer came to a question of the call's tool: the tool gets that as the answer."""
         self._journal.record(call.entry, "approval_given", dict(EXPIRED))
         self.apply(call, EXPIRED)
         self._journal.commit(call.entry)
-        return True
 
     async def _look_for_grant(self, call: Call) -> None:
         grant = None
@@ -106,19 +104,18 @@ class Approvals:
     def apply(self, call: Call, decision: dict[str, Any]) -> None:
         """Apply a recorded decision: resume the call, fail it if it was denied, or end it with a person's answer. An answer to a question
         of the tool, whatever it is, is for the tool."""
-        for_tool = asked_for_input(call.entry.events)
+        verdict = after_decision(decision, tool_asked=asked_for_input(call.entry.events))
         self._journal.wait_for(call.entry, None)
         self._timers.end_wait(call)
-        if for_tool:
-            if not take_answer(call, decision):
-                self._inputs.allowed(call)
-        elif decision.get("approved") is not True:
+        if verdict is AfterDecision.DENY:
             by, why = decision.get("by") or "an approver", f": {decision['reason']}" if decision.get("reason") else ""
             denied = ApprovalDenied(f"{by} denied the call{why}. Ask again with other arguments, or do without.")
             self._fail(call, describe(denied, retryable=False))
-        elif decision.get("responded") is True:
+        elif verdict is AfterDecision.ANSWER:
             self._end_with_answer(call, decision)
-        elif "arguments" not in decision or self._take_edit(call, decision):
+        elif verdict is AfterDecision.TELL_TOOL and take_answer(call, decision):
+            pass  # its body has waited for it, and goes on
+        elif verdict is not AfterDecision.EDIT or self._take_edit(call, decision):
             self._inputs.allowed(call)
 
     def _end_with_answer(self, call: Call, decision: dict[str, Any]) -> None:

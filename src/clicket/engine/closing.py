@@ -13,11 +13,12 @@ from clicket.call import Call
 from clicket.engine.background import Background
 from clicket.engine.core import Core
 from clicket.engine.ending import Ending
+from clicket.engine.runner import Runner
 from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import Closed
 from clicket.engine.tasks import Tasks
 from clicket.errors import ClicketError
-from clicket.execution import ProcessPool, Runner, can_stop, stop
+from clicket.execution import ProcessPool, can_stop, stop
 
 __all__ = ["Closing"]
 

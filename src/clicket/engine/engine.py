@@ -59,6 +59,7 @@ from clicket.engine.reconciling import Reconciling
 from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.engine.resolutions import Resolutions
+from clicket.engine.runner import Runner
 from clicket.engine.running import Running
 from clicket.engine.sessions import SessionPlaces
 from clicket.engine.shared_slots import SharedSlots
@@ -70,7 +71,7 @@ from clicket.engine.timers import WaitTimers
 from clicket.engine.tool_costs import ToolCosts
 from clicket.engine.worker_entry import Identity, Load, WorkerEntry, host_name, worker_id
 from clicket.engine.worker_list import living_workers
-from clicket.execution import RUNTIME, Cluster, LentCredentials, Limiter, LoopWatch, ProcessPool, Runner
+from clicket.execution import RUNTIME, Cluster, LentCredentials, Limiter, LoopWatch, ProcessPool
 from clicket.hub import Hub
 from clicket.journal import Journal, Observers
 from clicket.kernel import State
@@ -176,7 +177,7 @@ class Engine:
             Find(registry, hub.check),
             Authorize(policy, registry.get, max_size=max_size, some_ask=bool(setup.budgets)),
             Validate(max_size=max_size),
-            Execute(runner),
+            Execute(runner.start),
             Process(store, journal, results),
             Persist(journal, flights.use_of),
             journal=journal,

@@ -165,28 +165,24 @@ class External:
 
     # The wait ends without a result.
 
-    def stop(self, call: Call, reason: str, why: str = "") -> bool:
-        """Stop the wait, if the call waits here: no result is taken from the next commit on, and then the call ends. False: it does not
-        wait for a result from outside."""
-        wait = None if call.attempt is None else call.attempt.wait
-        if wait is None:
-            return False
+    def stop(self, call: Call, reason: str, why: str = "") -> None:
+        """Stop the wait: no result is taken from the next commit on, and then the call ends."""
+        wait: _Wait = attempt_of(call).wait
         if wait.ended or wait.closing:
-            return True
+            return
         if reason == "idle" and wait.active_at + (wait.idle or 0.0) > self._clock.monotonic():
             self._arm(call)  # a report came while the timer went off
-            return True
+            return
         if why:
             explain(call, why)
         wait.closing = True
         self._timers.end_wait(call)
         if reason == "shutdown":  # the store ends with this process
             self._end(call, reason)
-            return True
+            return
         closed = {"text": "No result from outside is taken any more.", "external_closed": reason}
         self._journal.record(call.entry, "note", closed)
         self._journal.commit(call.entry, partial(self._on_closed, call, reason))
-        return True
 
     def _on_closed(self, call: Call, reason: str, error: ClicketError | None) -> None:
         if error is None and not self._take_report(call, call.entry.events):

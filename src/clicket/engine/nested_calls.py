@@ -13,8 +13,9 @@ from clicket.engine.admission import Admission
 from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.engine.handles import MOST_TRIES, CallHandle, Handles
+from clicket.engine.runner import Runner
 from clicket.errors import ClicketError, NotFound
-from clicket.execution import Runner, stop
+from clicket.execution import stop
 from clicket.journal import Fenced
 from clicket.model import ToolCall, ToolResult, read
 from clicket.model.ids import use_id

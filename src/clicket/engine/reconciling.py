@@ -20,8 +20,9 @@ from clicket.bridge import Workers
 from clicket.call import Call
 from clicket.engine.core import Core
 from clicket.engine.ending import Ending
+from clicket.engine.runner import Runner
 from clicket.errors import ClicketError
-from clicket.execution import LentCredentials, Runner, Stopped, backoff, describe
+from clicket.execution import LentCredentials, Stopped, backoff, describe
 from clicket.execution.sink import context_for
 from clicket.execution.thread_sink import ThreadSink
 from clicket.ports import sleep

@@ -7,11 +7,13 @@ from functools import partial
 
 from clicket.call import Call
 from clicket.engine.approvals import Approvals
+from clicket.engine.call.stops import AfterStop, StoppedCall, after_stop
 from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
 from clicket.errors import ClicketError
 from clicket.execution import can_stop, explain, stop
+from clicket.execution.inputs import waits_for_input
 from clicket.execution.stopping import has_body
 from clicket.model.codec import clean
 from clicket.vault import hide_text
@@ -66,17 +68,26 @@ class Stopping:
             self.stop(call, reason)
 
     def stop(self, call: Call, reason: str, why: str = "") -> None:
-        if call.slot and not call.queued and (call.entry.waiting_for is None or has_body(call)):
+        verdict = after_stop(_stopped(call), reason)
+        if verdict is AfterStop.STOP_BODY:
             stop(call, reason, why)
-            return
-        if reason == "approval" and self._approvals.expire_input(call):
-            return
-        if call.entry.waiting_for == "reconcile" and reason != "shutdown":
-            return  # the tool's check is under way; what it finds decides how the call ends
-        if self._external.stop(call, reason, why):
-            return
-        self._limiter.leave(call)
-        self._journal.wait_for(call.entry, None)
-        if why:
-            explain(call, why)
-        self._pipeline.end_stopped(call, reason, self._ending.on_outcome_durable)
+        elif verdict is AfterStop.TELL_TOOL:
+            self._approvals.expire_input(call)
+        elif verdict is AfterStop.CLOSE_WAIT:
+            self._external.stop(call, reason, why)
+        elif verdict is AfterStop.END:
+            self._limiter.leave(call)
+            self._journal.wait_for(call.entry, None)
+            if why:
+                explain(call, why)
+            self._pipeline.end_stopped(call, reason, self._ending.on_outcome_durable)
+
+
+def _stopped(call: Call) -> StoppedCall:
+    return StoppedCall(
+        holds_slot=call.slot and not call.queued,
+        waiting_for=call.entry.waiting_for,
+        has_body=has_body(call),
+        is_asked_by_tool=waits_for_input(call),
+        waits_outside=call.attempt is not None and call.attempt.wait is not None,
+    )

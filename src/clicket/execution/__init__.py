@@ -1,6 +1,6 @@
 """Where tool bodies run: lanes, limits, retries, and the events that a running tool reports.
 
-- `runner`: runs the attempts of a call, each in its lane, until one succeeds or fails for good
+- `lanes`: which lane the bodies of a tool run in
 - `loop_lane`, `caller_task`: async bodies on the event loop; a body in its caller's own task
 - `wakeups`: tasks that wait for calls are woken together
 - `thread_lane`: blocking bodies in worker threads
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
         spooled,
         unknown,
     )
+    from clicket.execution.lanes import PREPARED, lane_of
     from clicket.execution.lent_credentials import LentCredentials
     from clicket.execution.limiter import RUNTIME, Limiter
     from clicket.execution.loop_watch import LoopWatch
     from clicket.execution.processes import ProcessPool
     from clicket.execution.ray.cluster import Cluster, check_ray
     from clicket.execution.retry import backoff, describe, transient
-    from clicket.execution.runner import PREPARED, Runner, lane_of
     from clicket.execution.sink import CallSink, progress_data, turn_log_of
     from clicket.execution.spool import Spool
     from clicket.execution.stopping import (
@@ -80,7 +80,6 @@ __all__ = [
     "LoopWatch",
     "Parked",
     "ProcessPool",
-    "Runner",
     "Spool",
     "Stopped",
     "TurnLog",
@@ -123,7 +122,7 @@ _HOMES = {
     "processes": "ProcessPool",
     "ray.cluster": "Cluster check_ray",
     "retry": "backoff describe transient",
-    "runner": "PREPARED Runner lane_of",
+    "lanes": "PREPARED lane_of",
     "sink": "CallSink progress_data turn_log_of",
     "spool": "Spool",
     "stopping": "PARKED Parked Stopped attempt_of can_stop cancel_with_caller explain is_abandoned park state_of stop "

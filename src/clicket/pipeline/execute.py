@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from clicket.call import Call
-from clicket.execution import Runner
 
 __all__ = ["Execute"]
 
@@ -13,9 +12,10 @@ __all__ = ["Execute"]
 class Execute:
     name = "execute"
 
-    def __init__(self, runner: Runner) -> None:
-        self.start = runner.start
-        """The stage. None: it ended without waiting."""
+    """`start(call)` runs it. None: it ended without waiting."""
+
+    def __init__(self, start: Callable[[Call], Awaitable[None] | None]) -> None:
+        self.start = start
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         return self.start(call)

@@ -179,12 +179,11 @@ class Lower:
         )
         self.body: Callable[[Call], Any] = lambda call: None
         """The execute stage: sets the output of a call, or returns something to await."""
-        runner: Any = Recorder(start=lambda call: self.body(call))  # noqa: PLW0108  # a test may set another body
         self.pipeline = Pipeline(
             Find(self.registry, lambda call, tool: None),
             Authorize(self.policy),
             Validate(max_size=10_000),
-            Execute(runner),
+            Execute(lambda call: self.body(call)),  # noqa: PLW0108  # a test may set another body
             Process(self.store, self.journal, None),  # type: ignore[arg-type]  # outputs are small: no thread is needed
             Persist(self.journal, lambda call: None),
             journal=self.journal,
@@ -234,7 +233,7 @@ class Lower:
 
     def stopping_part(self) -> Stopping:
         """Of calls that no person was asked about."""
-        approvals: Any = Recorder(expire_input=lambda call: False)
+        approvals: Any = Recorder()
         return Stopping(self.core, self.ending, approvals, self.external)
 
     def _on_not_created(self, entry: Entry, error: ClicketError) -> None:

@@ -2,5 +2,8 @@
 
 - `doubt`: an attempt whose outcome is not known
 - `claimed`: a call that this process has just claimed from the store
+- `attempts`: an attempt that ended without an output
+- `stops`: a call that is to stop
+- `decided`: a call that a person has decided about
 - `foreign`: events that other processes want to write into it
 """

@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import to_builtins
 
 from clicket.bridge import Workers, fulfil
 from clicket.call import Call, Late
+from clicket.engine.call.attempts import AfterAttempt, EndedAttempt, after_attempt
 from clicket.errors import CredentialMissing, UsageError
 from clicket.execution.clocks import Clocks
+from clicket.execution.lanes import PREPARED
 from clicket.execution.lent_credentials import LentCredentials
 from clicket.execution.loop_lane import LoopLane, inline
 from clicket.execution.process_lane import ProcessLane
@@ -45,24 +47,14 @@ from clicket.tools.nested import NestedCalls
 from clicket.tools.question import InputNeeded
 from clicket.vault import Vault, hide_error, hide_text
 
-__all__ = ["PREPARED", "Runner", "lane_of"]
-
+__all__ = ["Runner"]
 
 _RUNNING = State.RUNNING
-PREPARED = ("process", "ray")
-"""Lanes in which a call is `initializing` until there is a place for its body."""
-
-
-def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
-    """Where a tool's body runs. Nothing sync runs on the loop unless its author wrote isolation="inline"."""
-    isolation = tool.options.isolation
-    if tool.options.external and tool.is_async and isolation == "auto":
-        return "external"
-    if isolation != "auto":
-        return "loop" if isolation == "inline" and tool.is_async else isolation
-    if prefer_sync and tool.run_sync is not None:
-        return "thread"
-    return "loop" if tool.is_async else "thread"
+_PARKED = {
+    AfterAttempt.WAIT_FOR_CREDENTIAL: "credential",
+    AfterAttempt.ASK_PERSON: "input",
+    AfterAttempt.CHECK: "reconcile",
+}
 
 
 class Runner:
@@ -182,9 +174,7 @@ class Runner:
                     raise
                 except BaseException as error:
                     begun = None
-                    if isinstance(error, CredentialMissing) and error.provider in tool.options.credentials:
-                        raise Parked("credential", error) from error
-                    await self._retry_or_ask(call, tool.options, error)
+                    await self._go_on(call, tool.options, error)
             raise Stopped(call.stopping)
         finally:
             (self._ray if call.plan.lane == "ray" else self._processes).release(call)
@@ -200,37 +190,26 @@ class Runner:
         await self._journal.flush(call.entry)
         return await self._loop.attempt(call, tool)
 
-    async def _retry_or_ask(self, call: Call, options: Options, error: BaseException) -> None:
-        """As `_retry`. If the body needs a person's answer, or the last attempt may have had its effect and its tool has a check for
-        that, `Parked` is raised."""
-        if isinstance(error, InputNeeded):
-            raise Parked("input", error) from error
-        try:
+    async def _go_on(self, call: Call, options: Options, error: BaseException) -> None:
+        """Begin another attempt, or raise what ends the body."""
+        verdict = after_attempt(_ended(call, options, error))
+        if verdict is AfterAttempt.RETRY:
             await self._retry(call, options, error)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as last:
-            if _in_doubt(call, options, last):
-                raise Parked("reconcile", last) from last
-            raise
-
-    async def _retry(self, call: Call, options: Options, error: BaseException) -> None:
-        """Back off and begin another attempt, or raise the error that ended the last one."""
-        attempt = attempt_of(call)
-        if attempt.retries >= call.plan.max_retries or attempt.abandoned or attempt.caller_left:
-            raise error
-        trace = ""
-        if isinstance(error, Stopped):
-            if not can_stop(call):  # the call was stopped while the attempt ended
-                raise Stopped(call.stopping or error.reason)
-            if not options.repeatable:
-                raise error
-            forget_stop(call)
-            reason = stop_error(call, error.reason)
-        elif transient(error, options):
-            reason, trace = describe(error, retryable=True), hide_text(traceback_of(error), call.secrets)
+        elif verdict in _PARKED:
+            raise Parked(_PARKED[verdict], error) from error
+        elif verdict is AfterAttempt.STOP and call.stopping is not None:
+            raise Stopped(call.stopping)
         else:
             raise error
+
+    async def _retry(self, call: Call, options: Options, error: BaseException) -> None:
+        """Back off and begin another attempt."""
+        attempt, trace = attempt_of(call), ""
+        if isinstance(error, Stopped):
+            forget_stop(call)
+            reason = stop_error(call, error.reason)
+        else:
+            reason, trace = describe(error, retryable=True), hide_text(traceback_of(error), call.secrets)
         attempt.retries += 1
         if attempt.sink is not None:
             attempt.sink.flush()
@@ -279,11 +258,22 @@ def _left_open(sink: CallSink | None) -> Pending:
     return Pending("")
 
 
-def _in_doubt(call: Call, options: Options, error: BaseException) -> bool:
-    """May the attempt have had its effect, and can its tool tell? A body that still runs may yet have it, so it is not asked then."""
+def _ended(call: Call, options: Options, error: BaseException) -> EndedAttempt:
     attempt = attempt_of(call)
-    if options.reconcile is None or options.repeatable or attempt.abandoned or attempt.caller_left:
-        return False
-    if isinstance(error, Stopped):
-        return error.reason in ("attempt", "idle")
-    return getattr(error, "code", None) == "outcome_unknown"
+    needs: Literal["", "credential", "input"] = ""
+    if isinstance(error, CredentialMissing) and error.provider in options.credentials:
+        needs = "credential"
+    elif isinstance(error, InputNeeded):
+        needs = "input"
+    has_retries = attempt.retries < call.plan.max_retries
+    return EndedAttempt(
+        needs=needs,
+        stopped=error.reason if isinstance(error, Stopped) else "",
+        is_transient=has_retries and transient(error, options),
+        is_lost=getattr(error, "code", None) == "outcome_unknown",
+        may_go_on=can_stop(call),
+        is_attended=not (attempt.abandoned or attempt.caller_left),
+        has_retries=has_retries,
+        is_repeatable=options.repeatable,
+        has_check=options.reconcile is not None,
+    )

@@ -372,6 +372,25 @@ class TestSetup:
         assert (checkout / "asked").read_text().split()[-1] == f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
         assert Path(done.stdout.strip()).samefile(sys.executable)
 
+    def test_a_build_of_the_same_version_that_is_clearly_quicker_is_taken(self, checkout: Path) -> None:
+        def build(name: str, loop: str) -> Path:
+            """A Python whose loop takes so many microseconds."""
+            body = f'case "$2" in *_base_executable*) echo "$0" ;; *timeit*) echo {loop} ;; *) exec {sys.executable} "$@" ;; esac'
+            return self.stand_in(checkout, name, body)
+
+        first, quick = build("python3", "3.11 1000"), build("quick", "3.11 800")
+        newer, little, old = (
+            build("newer", "3.13 500"),
+            build("little", "3.11 900"),
+            self.stand_in(checkout, "old", "exit 1"),
+        )
+        found = self.setup(checkout, "python", CLICKET_OTHER_PYTHONS=f"{newer} {little} {old} {quick}")
+        assert found.stdout.strip() == str(quick)
+        assert f"PYTHON={first}" in found.stderr
+        for others, asked in ((f"{newer} {little} {old}", {}), (f"{quick}", {"PYTHON": str(first)})):
+            found = self.setup(checkout, "python", CLICKET_OTHER_PYTHONS=others, **asked)
+            assert (found.stdout.strip(), found.stderr) == (str(first), "")
+
     def test_the_demo_needs_no_system_package(self, checkout: Path) -> None:
         (checkout / "requirements" / "demo.lock").touch()
         (checkout / ".venv").mkdir()

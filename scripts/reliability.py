@@ -78,12 +78,13 @@ def _english(data: dict[str, Any]) -> list[str]:
         f"{len(MUTANTS)} small changes of the source, each of which breaks a guarantee under some order of events. They were",
         "written before the judge was tuned to them.",
         f"The first judge found {first[0]} of {first[1]} ({FIRST_SEEDS} seeds each); of {found[1]} that were hunted again,",
-        f"the judge of today found {found[0]}, within 30 to {limit:,} seeds. `make mutants` plants them again.",
+        f"the judge of today found {found[0]}, within {limit:,} seeds at most. A mutant runs only in the seeds that reach its place",
+        "(`tests/simulation/reached.py`), as it changes nothing in the others, which count as tried. `make mutants` plants them again.",
         "",
         "| mistake | guarantee that it breaks | found by | seeds | seeds of the first judge |",
         "|---|---|---|---|---|",
     ]
-    return lines + _planted("not found in {:,}", "not hunted")
+    return lines + _planted("not found in {:,}, {:,} of which reach its place", "not found in {:,}", "not hunted")
 
 
 def _chinese(data: dict[str, Any]) -> list[str]:
@@ -106,12 +107,13 @@ def _chinese(data: dict[str, Any]) -> list[str]:
         "",
         f"对源码的 {len(MUTANTS)} 处小改动，每一处都会在某种事件顺序下破坏一项保证。它们在调整评判者之前写成。",
         f"最初的评判者发现 {first[1]} 处中的 {first[0]} 处（每处 {FIRST_SEEDS} 个种子）；",
-        f"再次搜寻的 {found[1]} 处中，现在的评判者在 30 到 {limit:,} 个种子之内发现 {found[0]} 处。`make mutants` 会再次植入它们。",
+        f"再次搜寻的 {found[1]} 处中，现在的评判者在至多 {limit:,} 个种子之内发现 {found[0]} 处。错误只在到达其位置的种子中运行",
+        "（`tests/simulation/reached.py`），因为在其余种子中它什么也不改变；那些种子计为已尝试。`make mutants` 会再次植入它们。",
         "",
         "| 错误 | 被破坏的保证 | 由何发现 | 种子数 | 最初评判者的种子数 |",
         "|---|---|---|---|---|",
     ]
-    return lines + _planted("{:,} 个之内未发现", "未搜寻")
+    return lines + _planted("{:,} 个之内未发现，其中 {:,} 个到达其位置", "{:,} 个之内未发现", "未搜寻")
 
 
 def _counts() -> tuple[tuple[int, int], tuple[int, int], int]:
@@ -127,21 +129,23 @@ def _counts() -> tuple[tuple[int, int], tuple[int, int], int]:
     )
 
 
-def _planted(missed: str, new: str) -> list[str]:
+def _planted(missed: str, missed_first: str, new: str) -> list[str]:
     entries, rows = hunted(), []
     for mutant in MUTANTS:
         entry = entries.get(mutant.name, {"seeds": None, "of": 0, "rule": None})
-        seeds = (
-            f"{entry['seeds']:,}" if entry["seeds"] is not None else missed.format(entry["of"]) if entry["of"] else new
-        )
+        if entry["seeds"] is not None:
+            seeds, rule = f"{entry['seeds']:,}", entry["rule"]
+        else:
+            told = missed.format(entry["of"], entry["reach"]) if "reach" in entry else missed_first.format(entry["of"])
+            seeds, rule = told if entry["of"] else new, entry.get("why", "")
         first = (
             new
             if "first" not in entry
-            else missed.format(entry["first_of"])
+            else missed_first.format(entry["first_of"])
             if entry["first"] is None
             else entry["first"]
         )
-        rows.append(f"| {mutant.name} | {mutant.breaks} | {entry['rule'] or ''} | {seeds} | {first} |")
+        rows.append(f"| {mutant.name} | {mutant.breaks} | {rule} | {seeds} | {first} |")
     return rows
 
 

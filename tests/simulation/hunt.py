@@ -1,7 +1,10 @@
 """`python -m tests.simulation.hunt --seeds 2000`: plant each mutant, and look how many seeds it takes until the judge finds it.
 
-`--only WORD` limits it to mutants or areas with that word in their name. `--record` writes what was found into `hunted.jsonl`, of which
-docs/reliability.md is made: how many seeds it took and the predicate that found it. `--left` leaves out what was found before.
+A mutant runs only in the seeds that reach its place (`reached.py`), in their order: in any other one it changes nothing. The seeds that are
+left out count as tried. `--only WORD` limits the hunt to mutants or areas with that word in their name, `--slice 0:50` to the first 50 seeds
+that reach the place. `--record` writes what was found into `hunted.jsonl`, of which docs/reliability.md is made: how many seeds it took and
+the predicate that found it. `--left` leaves out what was found before; `--again` runs nothing but the seeds that found it, and says which do
+not find it any more.
 """
 
 from __future__ import annotations
@@ -12,90 +15,108 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.reached import kept
 
-__all__ = ["HUNTED", "hunt", "hunted"]
+__all__ = ["HUNTED", "hunt", "hunted", "seeds_that_reach"]
 
 HUNTED = Path(__file__).with_name("hunted.jsonl")
 
 
 def hunted() -> dict[str, dict[str, Any]]:
     """By the mutant's name. `first`, `first_of`: the seeds it took the first judge, before it was tuned, of how many (None: not found);
-    `seeds`, `of`, `rule`: the same for the judge as it is, and the predicate; `store`: of every seed, if it was given."""
+    `seeds`, `of`, `rule`: the same for the judge as it is, and the predicate; `reach`: how many of those seeds reach the place;
+    `store`: of every seed, if it was given; `why`: why it cannot be seen, if it cannot."""
     lines = HUNTED.read_text("utf-8").splitlines() if HUNTED.exists() else []
     return {entry["name"]: entry for entry in map(json.loads, lines)}
 
 
-def record(found: dict[str, Any], store: str | None) -> None:
+def record(found: dict[str, Any], store: str) -> None:
     entries = hunted()
     entry = entries.setdefault(found["name"], {"name": found["name"]})
     rule = found["problems"][0].partition(":")[0] if found["problems"] else None
     entry |= {"seeds": found["tried"] if found["seed"] is not None else None, "of": found["of"], "rule": rule}
-    entry["store"] = store
+    entry |= {"reach": found["reach"], "store": store or None}
     names = [mutant.name for mutant in MUTANTS]
     HUNTED.write_text("".join(json.dumps(entries[name]) + "\n" for name in names if name in entries), "utf-8")
 
 
-def hunt(mutant: Mutant, first: int, count: int, more: Sequence[str] = ()) -> dict[str, Any]:
+def seeds_that_reach(seeds: range, jobs: int, store: str) -> dict[str, list[int]]:
+    """By the name of a mutant."""
+    known = kept(store)
+    if any(seed not in known for seed in seeds):
+        given = ["--seeds", f"{seeds.start}:{seeds.stop}", "--jobs", str(jobs), "--store", store]
+        subprocess.run([sys.executable, "-m", "tests.simulation.reached", *given], stdout=subprocess.DEVNULL, check=True)
+        known = kept(store)
+    return {mutant.name: [seed for seed in seeds if mutant.name in known[seed]] for mutant in MUTANTS}
+
+
+def hunt(mutant: Mutant, seeds: Sequence[int], store: str = "") -> dict[str, Any]:
     """In a process of its own, which stops at the first seed that finds the mutant."""
-    seeds = f"{first}:{first + count}"
-    run = [
-        sys.executable,
-        "-m",
-        "tests.simulation.planted",
-        mutant.name,
-        "tests.simulation.run",
-        "--seeds",
-        seeds,
-        "--jobs",
-        "1",
-        "--until-bad",
-        *more,
-    ]
     began = time.monotonic()
-    done = subprocess.run(run, capture_output=True, text=True, check=False)
-    lines = done.stdout.strip().splitlines()
-    try:
-        found = json.loads(lines[-1])
-    except (IndexError, ValueError):
-        found = {
-            "seed": first,
-            "problems": [f"the process ended with {done.returncode}: {done.stderr[-300:]}"],
-            "tried": 1,
-        }
-    return {"name": mutant.name, "of": count, "seconds": round(time.monotonic() - began, 1), **found}
+    found: dict[str, Any] = {"seed": None, "problems": []}
+    if seeds:
+        run = [sys.executable, "-m", "tests.simulation.planted", mutant.name, "tests.simulation.run", "--jobs", "1", "--until-bad"]
+        run += ["--seeds", ",".join(map(str, seeds)), *(["--store", store] if store else [])]
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        try:
+            found = json.loads(done.stdout.strip().splitlines()[-1])
+        except (IndexError, ValueError):
+            raise RuntimeError(f"{mutant.name}: {done.returncode}: {done.stderr[-2_000:]}") from None
+    return {"name": mutant.name, "seconds": round(time.monotonic() - began, 1), **found}
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
+    parser.add_argument("--slice", default="0:", help="FIRST:END, of the seeds that reach the place")
     parser.add_argument("--left", action="store_true")
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--record", action="store_true")
-    parser.add_argument("--store", help="of every seed, as of `run`")
+    parser.add_argument("--store", default="", help="of every seed, as of `run`")
     options = parser.parse_args(given)
-    more = ["--store", options.store] if options.store else []
-    known = {name for name, entry in hunted().items() if entry.get("seeds") is not None} if options.left else set()
+    before = {name: entry["seeds"] for name, entry in hunted().items() if entry.get("seeds") is not None}
     chosen = [
-        mutant for mutant in MUTANTS if options.only in f"{mutant.area} {mutant.name}" and mutant.name not in known
+        mutant
+        for mutant in MUTANTS
+        if options.only in f"{mutant.area} {mutant.name}"
+        and not (options.left and mutant.name in before)
+        and not (options.again and mutant.name not in before)
     ]
+    every = range(options.first, options.first + options.seeds)
+    reach = {} if options.again else seeds_that_reach(every, options.jobs, options.store)
+    begin, _, end = options.slice.partition(":")
     found = 0
+
+    def one(mutant: Mutant) -> dict[str, Any]:
+        if options.again:
+            return {**hunt(mutant, [options.first + before[mutant.name] - 1], options.store)}
+        reaching = reach[mutant.name]
+        rest = reaching[int(end) :] if end else []
+        entry = hunt(mutant, reaching[int(begin) : int(end) if end else None], options.store)
+        of = (rest[0] if rest else every.stop) - every.start
+        tried = of if entry["seed"] is None else entry["seed"] - every.start + 1
+        return {**entry, "of": options.seeds if entry["seed"] is not None else of, "tried": tried, "reach": len(reaching)}
+
+    chosen.sort(key=lambda mutant: len(reach.get(mutant.name, ())))
     with ThreadPoolExecutor(options.jobs) as pool:
-        for entry in pool.map(lambda mutant: hunt(mutant, options.first, options.seeds, more), chosen):
+        for work in as_completed([pool.submit(one, mutant) for mutant in chosen]):
+            entry = work.result()
             found += entry["seed"] is not None
             print(
-                f"{entry['seed']!s:>6} {entry['tried']:>5} {entry['name']}",
+                f"{entry['seed']!s:>6} {entry.get('tried', ''):>5} {entry.get('reach', ''):>5} {entry['seconds']:>6} s {entry['name']}",
                 *entry["problems"][:1],
                 sep="   ",
                 flush=True,
             )
-            if options.record:
+            if options.record and not options.again:
                 record(entry, options.store)
     print(f"{found} of {len(chosen)} found")
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import difflib
 import runpy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import decode_source, find_spec
@@ -20,7 +21,7 @@ from types import CodeType, ModuleType
 
 from tests.simulation.mutants import AREAS, MUTANTS, Change, Mutant
 
-__all__ = ["DoesNotApply", "changed", "mutant_named", "plant", "product_folder"]
+__all__ = ["DoesNotApply", "change_modules", "changed", "mutant_named", "plant", "product_folder"]
 
 _PRODUCT = "clicket"
 
@@ -75,6 +76,11 @@ def plant(mutant: Mutant) -> None:
         raise RuntimeError(
             f"{', '.join(early)} is imported already: plant {mutant.name!r} before the first import of {_PRODUCT}."
         )
+    change_modules({name: partial(changed, changes=changes) for name, changes in modules.items()})
+
+
+def change_modules(modules: Mapping[str, Callable[[str], str]]) -> None:
+    """By name: what becomes of a module's source when it is imported."""
     sys.meta_path.insert(0, _Planter(modules))
 
 
@@ -88,19 +94,19 @@ def mutant_named(name: str) -> Mutant:
 
 
 class _Planter(MetaPathFinder):
-    def __init__(self, modules: Mapping[str, Sequence[Change]]) -> None:
+    def __init__(self, modules: Mapping[str, Callable[[str], str]]) -> None:
         self._modules = modules
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        changes = self._modules.get(fullname)
-        if changes is None:
+        change = self._modules.get(fullname)
+        if change is None:
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(fullname, path, target)
             if spec is not None and spec.origin is not None:
-                spec.loader = _ChangedFile(fullname, spec.origin, changes)
+                spec.loader = _ChangedFile(fullname, spec.origin, change)
                 spec.cached = None
                 return spec
         return None
@@ -109,12 +115,12 @@ class _Planter(MetaPathFinder):
 class _ChangedFile(SourceFileLoader):
     """Compiles the changed text of a file. The cache of bytecode is neither read nor written: it has the product as it is."""
 
-    def __init__(self, fullname: str, path: str, changes: Sequence[Change]) -> None:
+    def __init__(self, fullname: str, path: str, change: Callable[[str], str]) -> None:
         super().__init__(fullname, path)
-        self._changes = changes
+        self._change = change
 
     def get_source(self, fullname: str) -> str:
-        return changed(decode_source(self.get_data(self.path)), self._changes)
+        return self._change(decode_source(self.get_data(self.path)))
 
     def get_code(self, fullname: str) -> CodeType:
         code: CodeType = self.source_to_code(self.get_source(fullname).encode(), self.path)

@@ -6,6 +6,7 @@ import argparse
 import gc
 import json
 import os
+import signal
 import sys
 import time
 import traceback
@@ -19,11 +20,14 @@ from tests.simulation import knobs, places, timeline
 from tests.simulation.cluster import Cluster
 from tests.simulation.judging import check
 from tests.simulation.places import template
+from tests.simulation.reached import FIRED
 from tests.simulation.world import World
 
 __all__ = ["Outcome", "run_seed", "run_seeds"]
 
 _BATCH = 20
+_MOST_SECONDS = 300
+"""A seed takes a quarter of one. A callback that never returns is ended by this alone."""
 _SAY_EVERY = 60.0
 """Seconds between two lines of progress."""
 _graveyard: list[Any] = []
@@ -39,6 +43,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     calls: int = 0
     acks: int = 0
     faults: dict[str, int] = {}
+    reached: list[int] = []
+    """Places of mutants, if there are probes at them (`reached.py`)."""
 
 
 def run_seed(seed: int, *, trace: bool = False, keep: Collection[int] | None = None) -> tuple[World, Cluster]:
@@ -60,44 +66,52 @@ def run_seed(seed: int, *, trace: bool = False, keep: Collection[int] | None = N
 
 
 def outcome_of(seed: int) -> Outcome:
+    FIRED.clear()
     world, cluster = run_seed(seed)
     return Outcome(
         seed=seed, problems=world.problems, steps=world.loop.steps, calls=cluster.stored_calls, acks=len(cluster.scene.acks),
-        faults=dict(cluster.faults),
+        faults=dict(cluster.faults), reached=sorted(FIRED),
     )  # fmt: skip
 
 
 def run_seeds(seeds: Sequence[int], jobs: int = 2, *, until: float = float("inf")) -> Iterator[Outcome]:
-    """Each batch in a forked process; no batch begins after `until`, by `time.monotonic`."""
+    """Each batch in a forked process; no batch begins after `until`, by `time.monotonic`. A seed that ends its process, or takes more than
+    `_MOST_SECONDS`, is a finding, and the rest of its batch goes on in another one."""
     template()  # once, and removed by this process
     at = 0
-    running: list[tuple[int, int]] = []
+    running: list[tuple[int, int, Sequence[int]]] = []
     while at < len(seeds) or running:
         while at < len(seeds) and len(running) < jobs:
             running.append(_fork(seeds[at : at + _BATCH]))
             at += _BATCH if time.monotonic() < until else len(seeds)
-        pid, pipe = running.pop(0)
+        pid, pipe, batch = running.pop(0)
+        ran = 0
         with os.fdopen(pipe, "rb") as file:
             for line in file:
+                ran += 1
                 yield msgspec.json.decode(line, type=Outcome)
-        _, status = os.waitpid(pid, 0)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status:
-            raise RuntimeError(f"a process of the simulation ended with {status}")
+            rule = "everything ends" if status == -signal.SIGALRM else "the world goes on"
+            yield Outcome(seed=batch[ran], problems=[f"{rule}: the process of the seed ended with {status}"])
+            if batch[ran + 1 :]:
+                running.insert(0, _fork(batch[ran + 1 :]))
 
 
-def _fork(seeds: Sequence[int]) -> tuple[int, int]:
+def _fork(seeds: Sequence[int]) -> tuple[int, int, Sequence[int]]:
     read, write = os.pipe()
     sys.stdout.flush()
     pid = os.fork()
     if pid:
         os.close(write)
-        return pid, read
+        return pid, read, seeds
     code = 1
     gc.disable()  # nothing of a world that is over may be freed, so there is nothing to collect
     try:
         os.close(read)
         with os.fdopen(write, "wb") as file:
             for seed in seeds:
+                signal.alarm(_MOST_SECONDS)
                 file.write(msgspec.json.encode(outcome_of(seed)) + b"\n")
                 file.flush()
         code = 0
@@ -142,9 +156,15 @@ def shrunk(seed: int) -> list[int]:
     return keep
 
 
+def numbers(text: str) -> Sequence[int]:
+    """Of `FIRST:END`, or of some with commas between them."""
+    first, colon, last = text.partition(":")
+    return range(int(first), int(last)) if colon else [int(each) for each in text.split(",") if each]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:100", help="FIRST:END")
+    parser.add_argument("--seeds", default="0:100", help="FIRST:END, or numbers: 3,7,8")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, help="as many seeds as fit, from a first one that no former run had")
     parser.add_argument("--seed", type=int, help="show what happens in one seed")
@@ -164,8 +184,7 @@ def main() -> None:
             keep = shrunk(given.seed)
             print(f"--seed {given.seed} --keep {','.join(map(str, keep))}")
         show(given.seed, keep, given.html, trace=given.trace)
-    first, _, last = given.seeds.partition(":")
-    seeds, ends = range(int(first), int(last)), float("inf")
+    seeds, ends = numbers(given.seeds), float("inf")
     if given.minutes is not None:
         start = int(time.time()) * 1_000
         seeds, ends = range(start, start + 10_000_000), time.monotonic() + given.minutes * 60
@@ -178,7 +197,7 @@ def main() -> None:
             said = time.perf_counter()
             print(f"{ran} seeds, {bad} bad, {ran / (said - began):.1f} seeds/s", file=sys.stderr, flush=True)
         if given.until_bad and outcome.problems:
-            found = {"seed": outcome.seed, "problems": outcome.problems[:3], "tried": outcome.seed - seeds[0] + 1}
+            found = {"seed": outcome.seed, "problems": outcome.problems[:3]}
             print(json.dumps(found))
             sys.stdout.flush()
             os._exit(0)
@@ -188,7 +207,7 @@ def main() -> None:
             if bad <= 12:
                 print(f"seed {outcome.seed}:", *outcome.problems[:4], sep="\n    ", flush=True)
     if given.until_bad:
-        print(json.dumps({"seed": None, "problems": [], "tried": len(seeds)}))
+        print(json.dumps({"seed": None, "problems": []}))
         return
     took = time.perf_counter() - began
     print(json.dumps(kinds))

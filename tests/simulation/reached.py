@@ -72,7 +72,8 @@ class _Probes(ast.NodeTransformer):
         before, after = old[first : len(old) - last], new[first : len(new) - last]
         if len(before) == len(after) and all(type(one) is type(other) for one, other in zip(before, after, strict=True)):
             for at, (one, other) in enumerate(zip(before, after, strict=True)):
-                if not (_equal(one, other) or self._within(number, one, other)):
+                runs_later = not isinstance(owner, ast.Module) or isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+                if not (_equal(one, other) or (runs_later and self._within(number, one, other))):
                     self._place(number, old, first + at, [one], [other], owner)
         else:
             self._place(number, old, first, before, after, owner)

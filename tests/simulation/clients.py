@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +54,24 @@ class Clients:
 
     # Calls.
 
+    def make_equal_calls(self, first: int) -> None:
+        """Programs in all processes make calls that differ only in their ids."""
+        chance = random.Random(f"calls {first} of {self._world.seed}")
+        name = chance.choice(("look_up", "look_up", "narrow", "rated", "approved", "put"))
+        given = {"before": chance.choice((0.05, 0.3)), "after": 0, **({"key": 0} if name == "look_up" else {"fails": 0} if name == "put" else {})}
+        for number, member in enumerate(self._cluster.members * 2, start=first):
+            if member.is_up:
+                id = f"c{number}"
+                self.given[id], self.made_at[id] = (name, given, {"thread": "t0"}), self._world.now
+                self._world.tell(member.node, f"a client calls {id}: {self.given[id]}")
+                self.do(member, self.call(member, id, waits=chance.random() < 0.6), id)
+
     def make_call(self, number: int) -> None:
         """A program makes a call, perhaps twice, and perhaps cancels it."""
         chance, id = self._world.chance, f"c{number}"
         self.given[id], self.made_at[id] = self._request(number), self._world.now
+        if self.given[id][0] == "approved" and self._cluster.features.crossings:
+            self._cluster.moments.crosses(self.ask_all_people)
         for _ in range(2 if chance.random() < 0.15 else 1):
             if self._over_http(id):
                 self._world.tell("client", f"calls {id} over HTTP: {self.given[id]}")
@@ -65,7 +80,7 @@ class Clients:
                 self._world.tell(member.node, f"a client calls {id}: {self.given[id]}")
                 self.do(member, self.call(member, id, waits=chance.random() < 0.6), id)
         if chance.random() < 0.25:
-            self._world.loop.call_later(chance.expovariate(1), self._cancel, id)
+            self._world.loop.call_later(chance.expovariate(1), self.cancel, id)
         if chance.random() < 0.2:
             self._world.loop.call_later(chance.expovariate(2), self._watch, id)
 
@@ -96,7 +111,7 @@ class Clients:
         options: dict[str, Any] = {"thread": f"t{number % 3}"}
         if chance.random() < 0.15:
             options["deadline"] = chance.uniform(0.5, 8)
-        if chance.random() < 0.1:
+        if chance.random() < (0.5 if has.later else 0.1):
             options["not_before"] = self._world.system.now() + chance.uniform(0.5, 6)
         if chance.random() < 0.1:
             options["priority"] = 5
@@ -148,7 +163,16 @@ class Clients:
             )
         return found
 
-    def _cancel(self, id: str) -> None:
+    def open_calls(self) -> list[str]:
+        return [id for id in self.given if (found := self._cluster.find(id)) is not None and found.ended_at is None]
+
+    def leave(self, client: asyncio.Task[None]) -> None:
+        """A program that waits for its call stops to wait: that cancels the call."""
+        self._world.tell("client", f"leaves {client.get_name()}")
+        self.scene.may_be_cancelled.add(client.get_name())
+        client.cancel()
+
+    def cancel(self, id: str) -> None:
         async def cancel(member: Member) -> None:
             self._world.tell(member.node, f"a client cancels {id}")
             took = await self.runtime_of(member, id).cancel(id)
@@ -199,7 +223,7 @@ class Clients:
         for record in page.items:
             if not all_ and chance.random() < 0.5:
                 continue
-            await asyncio.sleep(0)
+            await asyncio.sleep(0 if all_ else self._cluster.moments.hesitates())
             if record.waiting_for == "approval":
                 await self._decide_one(runtime, record)
             elif record.waiting_for == "external" and (token := self.scene.tokens.get(record.id)) is not None:
@@ -216,6 +240,16 @@ class Clients:
         if not all_ and chance.random() < 0.3:
             for record in (await runtime.unknown(limit=20)).items:
                 await runtime.resolve(record.id, happened=chance.random() < 0.5, by="p0", thread=record.thread)
+
+    def complete(self, id: str) -> None:
+        """Another system reports the result of an external call."""
+        if (member := self._cluster.up()) is not None:
+            self.do(member, self._complete(member.runtime, id), f"complete {id}")
+
+    async def _complete(self, runtime: Any, id: str) -> None:
+        output = {"id": id, "attempt": 1}
+        await runtime.complete(self.scene.tokens[id], output)
+        self.scene.completed[id] = output
 
     async def _decide_one(self, runtime: Any, record: Any) -> None:
         by, thread = f"p{self._world.chance.randint(1, 1_000_000)}", record.thread

@@ -19,16 +19,17 @@ from tests.simulation.http_clients import HttpClients
 from tests.simulation.lanes import SimulatedWorker
 from tests.simulation.loop import Node
 from tests.simulation.money import PRICES, WHOLE, Books, budgets_of, costly
+from tests.simulation.moments import Moments
 from tests.simulation.network import Network
 from tests.simulation.operators import Operators
 from tests.simulation.people import Granters, asking
 from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace, disk_fails, store_of
 from tests.simulation.receiver import WEBHOOKS, SimulatedSender
 from tests.simulation.retention import RETENTION, Archive, sweep_every
-from tests.simulation.scene import POLICY, TOOLS, Scene
+from tests.simulation.scene import POLICY, TOOLS, Scene, deaf
 from tests.simulation.schedules import Timetable, lasting
 from tests.simulation.servers import OPTIONS
-from tests.simulation.team import Team, job
+from tests.simulation.team import HELP, Team, job
 from tests.simulation.world import World
 
 from clicket import Runtime
@@ -38,11 +39,11 @@ from clicket.server import create_app
 from clicket.settings import Settings
 from clicket.webhooks import service
 
-__all__ = ["Cluster"]
+__all__ = ["LEASE", "STORM", "Cluster"]
 
 LEASE = 3.0
 SECRET_KEY = "a-key-that-seals-the-credentials-of-a-simulation"
-_STORM = 15.0
+STORM = 15.0
 """Seconds in which faults happen."""
 _LONG_REST = 600.0
 """More of them for calls of a schedule, which run one after another."""
@@ -80,7 +81,7 @@ class Member:
         )  # fmt: skip
         gives_away = self.place == cluster.gives_away
         runtime = Runtime(
-            [*cluster.tools, *([lasting] if cluster.has_schedule else [])],
+            [*dict.fromkeys(cluster.tools), *([lasting] if cluster.has_schedule else [])],
             store=cluster.place.open(self.node),
             policy=POLICY,
             engine="workers" if gives_away else None,
@@ -111,8 +112,9 @@ class Cluster:
         self.features = Features(world.seed)
         faults = chance.random() < 0.8
         bad = faults and chance.random() < 0.7
+        worse = 5 if self.features.flaky else 1
         self.network = Network(
-            world, lost=0.02 * bad, unheard=0.03 * bad, late=0.03 * bad, notices_lost=chance.choice((0.0, 0.1, 1.0))
+            world, lost=0.02 * bad * worse, unheard=0.03 * bad * worse, late=0.03 * bad, notices_lost=chance.choice((0.0, 0.1, 1.0))
         )
         self.place: Place
         self.disk_faults: DiskFaults | None = None
@@ -142,6 +144,7 @@ class Cluster:
         has = self.features
         self.tools = [*TOOLS, *([costly] if has.costs else []), *([asking] if has.questions else [])]
         self.tools += [with_key] if has.credentials else []
+        self.tools += [deaf] * 3 if has.deaf else []  # often
         self.tools += [job] if self.has_agents and has.background else []
         self.favourite = random.Random(f"favourite of {world.seed}").choice(self.tools).name
         self.is_quiet = not faults
@@ -152,14 +155,25 @@ class Cluster:
         self.http, self.granters = HttpClients(self), Granters(self)
         self.holders, self.timetable = Holders(self), Timetable(self)
         self.operators, self.archive = Operators(self), Archive(self)
+        self.moments = Moments(self)
+        if has.moments:
+            world.moment = self.scene.moment = self.moments.happens
+        if has.crossings:
+            self.people_away = not self.has_agents
+            self.scene.crosses = lambda id: self.moments.crosses(partial(self.clients.complete, id), 8.0)
+        if has.refusals:
+            refusing = random.Random(f"refusals of {world.seed}")
+            self.scene.refuses = lambda who: refusing.random() < {"job": 0.4, "executor": 0.2, HELP: 0.1}.get(who, 0.0)
         self.scene.kill = self._kill
         self.faults = Counter[str]()
         self.stored_calls = 0
         self.is_slow = bool(world.loop.slow)
         self.known_tokens = 0
         """Of the ledger, without what is only assumed."""
+        self.all_tokens = 0
         self.books: Books | None = None
         self.came_to_rest = False
+        self.storm_ended = 0.0
 
     # The story.
 
@@ -175,35 +189,42 @@ class Cluster:
             (chance.uniform(0, 10), partial(self.clients.make_call, number)) for number in range(self._calls)
         ]
         if not self.people_away:
-            plan += [(chance.uniform(0.5, _STORM), self.clients.ask_a_person) for _ in range(self._calls)]
+            plan += [(chance.uniform(0.5, STORM), self.clients.ask_a_person) for _ in range(self._calls)]
         if self.has_agents:
             plan += [
                 (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 2)
             ]
         if self.features.credentials:
-            plan += [(chance.uniform(0, _STORM), self.holders.change) for _ in range(4)]
+            plan += [(chance.uniform(0, STORM), self.holders.change) for _ in range(4)]
         if self.features.again:
-            plan += [(chance.uniform(2, _STORM), self.holders.send_again) for _ in range(self._calls // 2)]
+            plan += [(chance.uniform(2, STORM), self.holders.send_again) for _ in range(self._calls // 2)]
         if self.has_agents and self.features.stops:
-            plan += [(chance.uniform(2, _STORM), self.conversations.stop) for _ in range(2)]
+            plan += [(chance.uniform(2, STORM), self.conversations.stop) for _ in range(2)]
         if self.features.grants and not self.people_away:
-            plan += [(chance.uniform(2, _STORM), self.granters.revoke) for _ in range(2)]
+            plan += [(chance.uniform(2, STORM), self.granters.revoke) for _ in range(2)]
         if self.features.operators:
-            plan += [(chance.uniform(0, _STORM), self.operators.look) for _ in range(self._calls)]
+            plan += [(chance.uniform(0, STORM), self.operators.look) for _ in range(self._calls)]
             plan += [(chance.uniform(2, 10), self.operators.steer) for _ in range(3)]
-            plan += [(chance.uniform(0, _STORM), self.operators.report) for _ in range(self._calls)]
+            plan += [(chance.uniform(0, STORM), self.operators.report) for _ in range(self._calls)]
+            plan += [(chance.uniform(0, STORM), self.operators.forge) for _ in range(4)]
         if self.has_schedule:
             plan.append((chance.uniform(0, 10), self.timetable.make))
+        if self.features.bursts:
+            plan += [(1.5 + 3 * number, partial(self.clients.make_equal_calls, 100 * number)) for number in (1, 2, 3)]
+        if self.features.moments:
+            plan += self.moments.planned(STORM)
+            if self.has_schedule:  # the first due times
+                plan += [(at - 0.01, self.moments.arm) for at in (60, 60, 60, 120, 120)]
         if self._faults:
-            plan += [(chance.uniform(0.2, _STORM), self.fault) for _ in range(chance.randint(1, 6))]
-            plan += self.disk_faults.planned(_STORM) if self.disk_faults is not None else []
+            plan += [(chance.uniform(0.2, STORM), self.fault) for _ in range(chance.randint(1, 6))]
+            plan += self.disk_faults.planned(STORM) if self.disk_faults is not None else []
         self.planned = len(plan)
         for number, (at, act) in enumerate(sorted(plan, key=lambda each: each[0])):
             if self._keep is None or number in self._keep:
                 await asyncio.sleep(max(at - world.now, 0))
                 chance.seed(f"{world.seed} {number}")  # or what is left out would change what comes after it
                 act()
-        await asyncio.sleep(max(_STORM - world.now, 0))
+        await asyncio.sleep(max(STORM - world.now, 0))
         await self.rest()
         await self.close()
 
@@ -212,6 +233,7 @@ class Cluster:
         self.world.tell("world", "the faults are over")
         self.network.calm()
         self.scene.is_storm = False
+        self.storm_ended = self.world.now
         if self.disk_faults is not None:
             self.disk_faults.calm()
         self.world.loop.on_step = lambda: None
@@ -331,7 +353,7 @@ class Cluster:
         if self.books is not None or not (self.has_agents or self.features.costs):
             return
         await asyncio.sleep(3 * LEASE)
-        while self.books is None and self.world.now < _STORM + 2 * _REST:
+        while self.books is None and self.world.now < STORM + 2 * _REST:
             self.replace_the_dead()  # the tool of a last call may have killed its process
             if (member := self.up()) is not None:
                 await asyncio.wait([self.world.spawn(member.node, self._read_books(member))], timeout=30.0)
@@ -343,6 +365,7 @@ class Cluster:
         await book.sweep(1e9)
         entries = [entry async for page in book.ledger.pages() for entry in page.entries.values()]
         self.known_tokens = sum(entry.all_tokens for entry in entries if not entry.assumed)
+        self.all_tokens = sum(entry.all_tokens for entry in entries)
         self.books = await Books.read(self, member)
 
     async def close(self) -> None:
@@ -359,15 +382,19 @@ class Cluster:
     # Faults.
 
     def fault(self) -> None:
-        chance, world = self.world.chance, self.world
+        chance = self.world.chance
         member = chance.choice(self.members)
         kind = chance.choice(("crash", "crash", "crash", "pause", "pause", "leave", "cut", "cut", "skew"))
         if kind == "skew" and self.features.sweeps:
             kind = "cut"  # a process whose date is ahead removes what is not old
+        self.befall(kind, member, chance)
+
+    def befall(self, kind: str, member: Member, chance: random.Random) -> None:
+        world = self.world
         self.faults[kind] += 1
         world.tell(member.node, kind)
         if kind == "crash":
-            self.crash(member)
+            self.crash(member, chance.choice((0, 1, 3, 10, 30, 100)))
         elif kind == "pause":
             member.node.paused_until = world.now + chance.uniform(0.5, 3 * LEASE)
             member.node.was_away = True
@@ -385,20 +412,27 @@ class Cluster:
         for member in self.members:
             if member.node is node:
                 self.faults["killed by its tool"] += 1
-                self.crash(member)
+                self.crash(member, self.world.chance.choice((0, 1, 3, 10, 30, 100)))
                 self.world.loop.call_later(self.world.chance.uniform(0, 3), self.replace_the_dead, context=Context())
 
-    def crash(self, member: Member) -> None:
-        """At one of the next callbacks, whichever process it is of."""
-        steps = self.world.loop.steps + self.world.chance.choice((0, 1, 3, 10, 30, 100))
+    def crash(self, member: Member, steps: int) -> None:
+        """After so many callbacks, whichever processes they are of."""
+
+        def die() -> None:
+            member.node.is_alive = False
+            self.world.tell(member.node, "is dead")
+            self.place.forget(member.node)
+
+        self.after_steps(steps, die)
+
+    def after_steps(self, steps: int, act: Callable[[], None]) -> None:
+        at = self.world.loop.steps + steps
         before = self.world.loop.on_step
 
         def on_step() -> None:
-            if self.world.loop.steps >= steps:
+            if self.world.loop.steps >= at:
                 self.world.loop.on_step = before
-                member.node.is_alive = False
-                self.world.tell(member.node, "is dead")
-                self.place.forget(member.node)
+                act()
 
         self.world.loop.on_step = on_step
 

@@ -18,6 +18,7 @@ import apsw
 from tests.crash.judge import Ack
 from tests.simulation.disk import Armed, SimulatedDisk
 from tests.simulation.places import SqlitePlace
+from tests.simulation.world import WRITER
 
 from clicket.model import Event, Record, fold
 from clicket.stores.sqlite import checkpoint, writer
@@ -33,7 +34,6 @@ _KINDS = (
 )  # fmt: skip
 _PATIENCE = 5.0
 """Seconds for which a thread waits for the lock of the file."""
-_WRITER = "clicket-sqlite-writer"
 _PAGES = writer._CHECKPOINT_PAGES, checkpoint._LONG_LOG, checkpoint._SHORT_REST, writer._HUGE_LOG
 
 
@@ -131,7 +131,7 @@ class DiskFaults:
 
     def _waits(self, thread: str) -> float:
         """SQLite waits for the lock inside one function of a thread, which is one callback here: the function waits before it runs."""
-        if self._holder is None or thread != _WRITER or self._holder.txn_state("main") != apsw.SQLITE_TXN_WRITE:
+        if self._holder is None or thread != WRITER or self._holder.txn_state("main") != apsw.SQLITE_TXN_WRITE:
             return 0.0
         rest = self._held_until - self._world.now
         if rest <= 0:

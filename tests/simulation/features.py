@@ -36,5 +36,21 @@ class Features:
         """Half of the calls are of one tool."""
         self.operators = drawn("operators", 0.3)
         """People look at lists, cordon and drain workers; other systems report on external calls."""
+        self.moments = drawn("moments", 0.4)
+        """Faults, cancels and stops at moments that matter (`moments.py`)."""
+        self.crossings = drawn("crossings", 0.15)
+        """People and other systems answer just when the time for it ends."""
+        self.flaky = drawn("flaky", 0.12)
+        """Many requests to the store, or their answers, are lost."""
+        self.bursts = drawn("bursts", 0.25)
+        """Equal calls at the same time, in all processes."""
+        self.refusals = drawn("refusals", 0.3)
+        """Models refuse some requests, and background calls fail."""
+        self.later = drawn("later", 0.15)
+        """Many calls have a time before which they do not run."""
+        self.hesitations = drawn("hesitations", 0.25)
+        """People look at a question, and decide a while later."""
+        self.deaf = drawn("deaf", 0.2)
+        """A tool whose bodies do not stop when they are cancelled."""
         self.sweeps = drawn("sweeps", 0.15)
         """Retention removes calls, and ids of removed calls are sent again."""

@@ -154,6 +154,8 @@ class HttpClients:
             return
         for item in answer.body["items"]:
             if all_ or chance.random() < 0.5:
+                if not all_ and (seconds := self._cluster.moments.hesitates()):
+                    await asyncio.sleep(seconds)
                 await self._decide_one(by, item)
 
     async def _decide_one(self, by: str, item: dict[str, Any]) -> None:

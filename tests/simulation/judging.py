@@ -91,6 +91,14 @@ def one_answer_to_a_question(cluster: Cluster, records: list[Record]) -> Wrong:
             yield f"{record.id}: {took} people were told that their decision counts, and it asked {questions} times"
 
 
+def a_decision_in_time_counts(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A wait for a person that has its answer on record does not end because its time is over."""
+    for record in records:
+        last = next((event.type for event in reversed(record.events) if event.type.startswith("approval_")), None)
+        if last == "approval_given" and (record.metadata or {}).get("phase") == "approval" and record.state.value == "timeout":
+            yield f"{record.id} has a decision on record, and ended because nobody had decided"
+
+
 def a_denied_call_does_not_run(cluster: Cluster, records: list[Record]) -> Wrong:
     for record in records:
         denied = False
@@ -140,17 +148,19 @@ def equal_calls_run_once(cluster: Cluster, records: list[Record]) -> Wrong:
 
 
 def bodies_are_stopped_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
-    """While no process is paused: a body runs no longer than its timeout and the grace, unless it ignores the stop."""
-    if cluster.is_slow or cluster.faults["pause"]:
+    """While its process is not paused: a body runs no longer than its timeout and the grace, unless it ignores the stop."""
+    if cluster.is_slow:
         return
     for body in cluster.scene.bodies:
+        if body.node is not None and body.node.was_away:
+            continue
         if body.tool in TIMEOUTS and body.ended is not None and body.ended - body.began > TIMEOUTS[body.tool] + 1.0:
             yield f"{body.id}: attempt {body.attempt} ran {body.ended - body.began:.1f} s, its tool has {TIMEOUTS[body.tool]} s"
 
 
 def silent_bodies_are_stopped(cluster: Cluster, records: list[Record]) -> Wrong:
     """A stream that says nothing for its idle timeout of 1.5 s is stopped."""
-    if cluster.is_slow or cluster.network.was_bad or cluster.faults["pause"] or cluster.faults["cut"]:
+    if cluster.is_slow or cluster.faults["pause"] or cluster.faults["cut"]:
         return
     for body in cluster.scene.bodies:
         if body.tool == "stream" and body.ended is not None:
@@ -196,17 +206,23 @@ def questions_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
 
 
 def deadlines_hold(cluster: Cluster, records: list[Record]) -> Wrong:
-    """In a seed without faults a call ends by its deadline, and an attempt by its timeout, plus the grace. A call that waits while every
-    worker is cordoned has no owner that could end it."""
-    if cluster.faults or cluster.is_slow or cluster.features.operators:
+    """A call ends by its deadline, plus the grace, or soon after the faults are over; and no body goes on after it in a process that was
+    never away. A call that waits while every worker is cordoned has no owner that could end it."""
+    if cluster.is_slow or any(node.skewed for node in cluster.world.nodes):
         return
     for record in records:
         given = cluster.clients.given.get(record.id)
         if given is None or record.ended_at is None or "deadline" not in given[2]:
             continue
-        begun = max(record.created_at, given[2].get("not_before", 0.0))
-        if record.ended_at > begun + given[2]["deadline"] + 2.0:
-            yield f"{record.id} ended {record.ended_at - begun - given[2]['deadline']:.1f} s after its deadline"
+        ends = max(record.created_at, given[2].get("not_before", 0.0)) + given[2]["deadline"]
+        most = max(ends, EPOCH + cluster.storm_ended + 4 * LEASE) if cluster.faults else ends
+        if record.ended_at > most + 2.0 and not cluster.features.operators:
+            yield f"{record.id} ended {record.ended_at - ends:.1f} s after its deadline"
+        for body in cluster.scene.bodies:
+            was_away = body.node is not None and body.node.was_away
+            over = 0.0 if body.ended is None else EPOCH + body.ended - ends
+            if body.id == record.id and body.tool in TIMEOUTS and over > 2.0 and not was_away:
+                yield f"{body.id}: attempt {body.attempt} ran {over:.1f} s longer than the deadline of the call"
 
 
 def no_takeover_without_a_death(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -225,6 +241,40 @@ def no_more_at_once_than_allowed(cluster: Cluster, records: list[Record]) -> Wro
     for before, after in pairwise(bodies):
         if before.ended is None or before.ended > after.began + _SLACK:
             yield f"{after.id} began while {before.id} ran"
+
+
+def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Where nothing fails: no call waits in the queue for long while less runs than the limits of its process and its tool allow."""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad or cluster.features.operators:
+        return
+    bodies = [(body.began + EPOCH, body.ended + EPOCH, body.tool) for body in cluster.scene.bodies if body.ended is not None]
+    for record in records:
+        if record.tool not in _QUEUED or record.not_before is not None or record.caller or record.ended_at is None:
+            continue
+        starts = [event.at for event in record.events if event.type == "attempt_started"]
+        since, until = record.created_at, starts[0] if starts else record.ended_at
+        full = [(since, since), (until, until)]
+        marks = sorted({began for began, _, _ in bodies} | {since})
+        for at in marks:
+            running = [(ended, tool) for began, ended, tool in bodies if began <= at < ended]
+            same = [ended for ended, tool in running if tool == record.tool]
+            if len(running) >= _AT_ONCE:
+                full.append((at, min(ended for ended, _ in running)))
+            elif record.tool in _AT_ONCE_OF and len(same) >= _AT_ONCE_OF[record.tool]:
+                full.append((at, min(same)))
+            elif record.tool == "rated" and sum(1 for began, _, tool in bodies if tool == "rated" and at - 1 <= began <= at) >= 4:
+                full.append((at, at + 1))
+        over = since
+        for begins, ends in sorted(full):
+            if min(begins, until) > over + 5.0:
+                yield f"{record.id} of {record.tool} waited for {min(begins, until) - over:.1f} s while there was room"
+                break
+            over = max(over, ends)
+
+
+_QUEUED = ("pay", "put", "confirm", "broken", "narrow", "rated", "stream", "stubborn", "deaf")
+"""Tools whose calls wait for nothing but a place."""
+_AT_ONCE, _AT_ONCE_OF = 4, {"narrow": 1, "deaf": 2}
 
 
 def rates_hold(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -333,11 +383,16 @@ def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wron
         account = sum(each.spent_tokens for each in found), round(sum(each.spent_usd for each in found), 9)
         if account != ledger:
             yield f"the account {scope} of {budget} has {account} tokens and USD, the ledger {ledger}"
-    if cluster.known_tokens > cluster.scene.tokens_asked:
-        yield f"the ledger has {cluster.known_tokens} tokens, and models were asked for {cluster.scene.tokens_asked}"
+    scene = cluster.scene
+    if cluster.known_tokens > scene.tokens_asked:
+        yield f"the ledger has {cluster.known_tokens} tokens, and models were asked for {scene.tokens_asked}"
+    if cluster.all_tokens < scene.tokens_asked - scene.tokens_refused and not cluster.may_forget:
+        asked = scene.tokens_asked - scene.tokens_refused
+        yield f"the ledger has {cluster.all_tokens} tokens with what is assumed, and models that did not refuse were asked for {asked}"
 
 
 PREDICATES = (
+    calls_start_when_there_is_room, a_decision_in_time_counts,
     slots_return, one_body_at_a_time, an_outside_result_is_the_outcome, deadlines_hold, no_takeover_without_a_death,
     no_more_at_once_than_allowed, rates_hold, a_due_time_is_one_call, messages_are_answered, each_use_has_one_result,
     one_answer_to_a_question, a_denied_call_does_not_run, approved_arguments_are_used, a_cached_result_is_its_callers,

@@ -138,6 +138,13 @@ def each_question_gets_its_answer(cluster: Cluster, records: list[Record]) -> Wr
 # Agents.
 
 
+def a_step_waits_for_its_needs(cluster: Cluster, records: list[Record]) -> Wrong:
+    """The model is asked to carry out the last step of the plan when the two others are completed, as the plan says."""
+    for request in cluster.scene.requests:
+        if "Carry out step 3" in request.text and not ("1. [x]" in request.text and "2. [x]" in request.text):
+            yield f"step 3 began with the plan {request.text!r}"
+
+
 def a_background_result_is_read_once(cluster: Cluster, records: list[Record]) -> Wrong:
     """No model reads the result of a background call twice, and none is asked without it once the call has ended."""
     ended = {
@@ -233,9 +240,8 @@ def a_secret_is_shown_nowhere(cluster: Cluster, records: list[Record]) -> Wrong:
 
 
 def a_credential_ends_the_wait(cluster: Cluster, records: list[Record]) -> Wrong:
-    """A call goes on soon after its caller's credential is put, in any process. (Where nothing fails.)"""
-    if cluster.faults or cluster.is_slow or cluster.network.was_bad:
-        return
+    """A call goes on soon after its caller's credential is put, in any process. (Where nothing fails, or nothing fails any more.)"""
+    troubled = cluster.faults or cluster.is_slow or cluster.network.was_bad
     for record in records:
         since = next(
             (event.at - EPOCH for event in record.events if event.data.get("waiting_for") == "credential"), None
@@ -252,6 +258,8 @@ def a_credential_ends_the_wait(cluster: Cluster, records: list[Record]) -> Wrong
         )
         for token in cluster.holders.put_tokens:
             put = token.put_at
+            if troubled and (put is None or put < cluster.storm_ended + 10.0 or cluster.is_slow):
+                continue
             if token.caller == record.caller and put is not None and token.gone_at is None and since < put < over - 5.0:
                 yield f"{record.id} waited {over - put:.1f} s after its caller's credential was put"
 
@@ -320,7 +328,7 @@ def what_is_old_is_removed(cluster: Cluster, records: list[Record]) -> Wrong:
 FEATURES = (
     nothing_is_removed_early, what_is_old_is_removed,
     a_credential_is_its_callers, a_secret_is_shown_nowhere, a_credential_ends_the_wait, schedules_follow_their_rule,
-    a_background_result_is_read_once, a_stop_ends_the_turn, a_stopped_turn_leaves_no_call_behind, a_thread_has_one_turn_at_a_time,
+    a_background_result_is_read_once, a_step_waits_for_its_needs, a_stop_ends_the_turn, a_stopped_turn_leaves_no_call_behind, a_thread_has_one_turn_at_a_time,
     grants_hold, each_question_gets_its_answer,
     only_who_was_asked_to_is_cancelled, a_decision_answers_what_was_seen, budgets_hold, a_raise_counts_once,
     costs_are_in_the_ledger_once,

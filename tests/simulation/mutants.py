@@ -1568,7 +1568,7 @@ _CREDENTIALS = (
             Change(
                 "engine/credential_waits.py",
                 "        call.credentials = found\n        if entry.state",
-                "        if entry.waiting_for is None:\n            call.credentials = found\n        if entry.state",
+                "        if _last_wait(entry.events) is None:\n            call.credentials = found\n        if entry.state",
             ),
         ),
         "A credential is masked in everything that its call shows.",

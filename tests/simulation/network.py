@@ -103,8 +103,9 @@ class NetworkSession(ModelSession):
 
         def arrive() -> None:
             value, error = request.done()
+            network.world.moment("write", self._node)
             if dice >= network.lost + network.unheard and not network.is_cut(self._node):
-                loop.call_later(network.trip(), _set, answer, value, error, context=self._inside)
+                loop.call_later(network.trip(), self._answered, answer, value, error, context=self._inside)
 
         there = network.trip()
         if dice >= network.lost and not network.is_cut(self._node) and there < _TIMEOUT:
@@ -114,6 +115,11 @@ class NetworkSession(ModelSession):
             return await answer
         finally:
             timer.cancel()
+
+
+    def _answered(self, answer: asyncio.Future[T], value: T, error: BaseException | None) -> None:
+        self._network.world.moment("answer", self._node)
+        _set(answer, value, error)
 
 
 class _Request(list[tuple[T, BaseException | None]]):

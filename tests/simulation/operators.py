@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clicket.errors import Conflict, NotFound
+from clicket.errors import ClicketError, Conflict, NotFound
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster, Member
@@ -115,6 +115,20 @@ class Operators:
         if self._scene.tokens and (member := self._cluster.up()) is not None:
             token = self._scene.tokens[self._world.chance.choice(sorted(self._scene.tokens))]
             self._cluster.clients.do(member, self._report(member.runtime, token), "another system that reports")
+
+    def forge(self) -> None:
+        """Somebody who knows an external call, and not its token, completes it: that is refused."""
+        if self._scene.tokens and (member := self._cluster.up()) is not None:
+            id = self._world.chance.choice(sorted(self._scene.tokens))
+            self._cluster.clients.do(member, self._forge(member.runtime, id), f"a forged result of {id}")
+
+    async def _forge(self, runtime: Any, id: str) -> None:
+        token = self._scene.tokens[id]
+        try:
+            await runtime.complete(token[:9] + ("A" if token[9] != "A" else "B") + token[10:], {"id": "forged"})
+        except ClicketError:
+            return
+        self._world.wrong("a token is needed", f"{id} was completed with a forged token")
 
     async def _report(self, runtime: Any, token: str) -> None:
         dice = self._world.chance.random()

@@ -26,7 +26,7 @@ from tests.simulation.world import World
 __all__ = ["Outcome", "run_seed", "run_seeds"]
 
 _BATCH = 20
-_MOST_SECONDS = 300
+_MOST_SECONDS = 120
 """A seed takes a quarter of one. A callback that never returns is ended by this alone."""
 _SAY_EVERY = 60.0
 """Seconds between two lines of progress."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -35,6 +36,12 @@ class Scene:
         self.world = world
         self.kill: Callable[[Node | None], None] = lambda node: None
         """Let a node crash at one of the next callbacks."""
+        self.moment: Callable[[str, Node | None, str], None] = lambda kind, node, call: None
+        """Called when something happens that `moments.py` may wait for."""
+        self.crosses: Callable[[str], None] = lambda call: None
+        """Called when the time of an external call begins."""
+        self.refuses: Callable[[str], bool] = lambda who: False
+        """Does a model, or a background call, fail now?"""
         self.webhooks: list[tuple[str, str, str, str, str]] = []
         """What another system received: the kind of the notice; thread, id and state of the call; the notice's own id."""
         self.is_storm = True
@@ -68,6 +75,8 @@ class Scene:
         self.asked_again: list[str] = []
         """Steps that a model was asked for although their reply was on record."""
         self.tokens_asked = 0
+        self.tokens_refused = 0
+        """Of requests that a model refused."""
         self.bills = False
         """Do the replies of models have a usage that depends on their requests?"""
         self.completed: dict[str, Any] = {}
@@ -96,11 +105,13 @@ class Scene:
             )
         self.world.tell(body.node or "world", f"the body of {body.id} begins, attempt {body.attempt}")
         self.bodies.append(body)
+        self.moment("body", body.node, body.id)
         return body
 
     def effect(self, ctx: ToolContext) -> dict[str, Any]:
         self.world.tell(NODE.get() or "world", f"the body of {ctx.call_id} has its effect")
         self.effects.append(Effect(ctx.call_id, ctx.attempt, ctx.idempotency_key, ctx.tool))
+        self.moment("effect", NODE.get(), ctx.call_id)
         return {"id": ctx.call_id, "attempt": ctx.attempt}
 
     def happened(self, id: str, attempt: int) -> bool:
@@ -205,6 +216,7 @@ def in_process(before: float, after: float) -> dict[str, Any]:
 
 async def was_it_done(call: CallInDoubt, ctx: ToolContext) -> Happened | DidNotHappen | Unknown:
     here = scene()
+    here.moment("check", NODE.get(), call.id)
     await asyncio.sleep(here.world.chance.random())
     if here.world.chance.random() < 0.2:
         return Unknown("the other side does not answer")
@@ -227,6 +239,7 @@ async def order(before: float, after: float, ctx: ToolContext) -> Any:
         here.effect(ctx)
         token = ctx.pending()
         here.tokens[ctx.call_id] = token.token
+        here.crosses(ctx.call_id)
         return token
     finally:
         body.ended = here.world.now
@@ -245,6 +258,20 @@ async def deadly(before: float, after: float, ctx: ToolContext) -> dict[str, Any
     scene().kill(NODE.get())
     await asyncio.sleep(after)
     return scene().effect(ctx)
+
+
+@tool(idempotent=True, max_concurrency=2, timeout=1, max_retries=2, retry_delay=0.1)
+async def deaf(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    """Goes on to its end, however often it is cancelled."""
+    here = scene()
+    body, ends = here.begin(ctx, before), here.world.now + before + after
+    try:
+        while (left := ends - here.world.now) > 0:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(left)
+        return here.effect(ctx)
+    finally:
+        body.ended = here.world.now
 
 
 POLICY = Policy(ask=["approved"], approval_timeout=12.0)
@@ -292,6 +319,7 @@ RULES = {
     "rated": Rule(max_retries=0),
     "in_process": Rule(max_retries=1),
     "deadly": Rule(repeatable=True, max_retries=0),
+    "deaf": Rule(repeatable=True, max_retries=2),
     "costly": Rule(repeatable=True, max_retries=2),
     "with_key": Rule(repeatable=True, max_retries=5),  # those for want of a credential do not count
     "lasting": Rule(repeatable=True, max_retries=1),

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from tests.simulation.features import Features
+from tests.simulation.loop import NODE
 from tests.simulation.money import usage_of
 from tests.simulation.scene import Scene, scene, work
 
@@ -26,7 +27,10 @@ NEWS, STARTED = "[The background call ", "Started in the background as call "
 
 @tool(background=True, timeout=4, max_retries=0)
 async def job(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
-    return await work(ctx, before, after)
+    done = await work(ctx, before, after)
+    if scene().refuses("job"):
+        raise ValueError("the job does not work")
+    return done
 
 
 class Request:
@@ -99,12 +103,15 @@ class Model:
         step = sum(1 for message in messages[begins:] if message.role == "assistant")
         who, script = self._script(here, messages[begins])
         here.check_new(who, step)
+        here.moment("model", NODE.get(), "")
         here.requests.append(Request(here.world.now, messages[begins].content, messages))
         usage = usage_of(here, request) if here.bills else Usage(input_tokens=TOKENS - 1, output_tokens=1)
         here.tokens_asked += usage.total
         await asyncio.sleep(chance.choice((0, 0.01, 0.3)))
-        if chance.random() < 0.03:
-            raise RetryableError("the model is busy")
+        busy = chance.random() < 0.03
+        if busy or here.refuses(self._who):
+            here.tokens_refused += usage.total
+            raise RetryableError("the model is busy") if busy else ValueError("the model refuses this")
         uses = tuple(
             ToolUse(
                 id=f"{who.replace(' ', '_')}_{step}_{place}", name=name, arguments=msgspec.json.encode(given).decode()

@@ -16,9 +16,11 @@ from clicket import system
 from clicket.errors import UsageError
 from clicket.system import Done, Process, System, Threads
 
-__all__ = ["SimulatedSystem", "World"]
+__all__ = ["EPOCH", "WRITER", "SimulatedSystem", "World"]
 
 EPOCH = 1_800_000_000.0
+WRITER = "clicket-sqlite-writer"
+"""The thread that writes a SQLite file."""
 
 
 class SimulatedSystem(System):
@@ -33,6 +35,7 @@ class SimulatedSystem(System):
         self.boots = 1
         self.waits: Callable[[str], float] = lambda name: 0.0
         """How long a function waits in a thread of this name before it runs: for a lock, say."""
+        self.moment: Callable[[str], None] = lambda kind: None
 
     def _now(self) -> float:
         node = NODE.get()
@@ -93,10 +96,14 @@ class _CallbackThreads:
             value = function()
         except BaseException as raised:
             error = raised
+        if self._name == WRITER:
+            self._system.moment("write")
         self._later(self._end, done, value, error)
 
     def _end(self, done: Done, value: Any, error: BaseException | None) -> None:
         self._later(self._run)
+        if self._name == WRITER:
+            self._system.moment("answer")
         done(value, error)
 
     def close(self, patience: float) -> None:
@@ -124,6 +131,9 @@ class World:
         """What happened, as a person would tell it: when, who, what."""
         self.log = _Log(self)
         self.nodes: list[Node] = []
+        self.moment: Callable[[str, Node | None], None] = lambda kind, node: None
+        """Called when the store has done a "write" of a node, and before the node has its "answer"."""
+        self.system.moment = lambda kind: self.moment(kind, NODE.get())
 
     @property
     def now(self) -> float:

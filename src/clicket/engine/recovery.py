@@ -364,6 +364,9 @@ class Recovery:
         if self._admit_again(call):
             self._live.add(call)
             self._approvals.ask_again(call, error.message)
+            if record.deadline is not None:
+                left = record.deadline - age_of(self._clock, record, call.entry.events[0].data)
+                self._timers.deadline(call, max(left, 0.0))
             return "asked"
         return "unavailable"
 

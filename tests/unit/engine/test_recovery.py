@@ -126,6 +126,15 @@ async def test_a_call_whose_deadline_is_over_ends_and_another_keeps_the_rest() -
     assert parts.clock.pending == [40.0]
 
 
+async def test_a_call_in_doubt_keeps_its_deadline_while_a_person_is_asked() -> None:
+    parts = Parts()
+    call = parts.running("asking", deadline=50.0)
+    parts.clock.advance(10.0)
+    what, record = await parts.recover(call)
+    assert (what, record.waiting_for) == ("asked", "approval")
+    assert 40.0 in parts.clock.pending
+
+
 async def test_a_call_that_kills_its_workers_is_not_tried_for_ever() -> None:
     parts = Parts(limits=Settings(max_claims=3).limits())
     call = parts.running("repeatable")

@@ -11,7 +11,7 @@ from tests.crash.judge import Ack
 from tests.simulation.servers import SERVED
 
 from clicket.engine.stored_calls import Closed
-from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound, StoreUnavailable, UsageError
+from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound, QueueFull, StoreUnavailable, UsageError
 from clicket.model import ToolResult
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Clients"]
 
-_UNANSWERED = (StoreUnavailable, NotFound, Conflict, Closed, AgentBusy)
+_UNANSWERED = (StoreUnavailable, NotFound, Conflict, Closed, AgentBusy, QueueFull)
 """Errors that acknowledge nothing."""
 EDITED = 0.023
 """What a person writes in place of the arguments."""
@@ -57,9 +57,14 @@ class Clients:
     def make_equal_calls(self, first: int) -> None:
         """Programs in all processes make calls that differ only in their ids."""
         chance = random.Random(f"calls {first} of {self._world.seed}")
-        name = chance.choice(("look_up", "look_up", "narrow", "rated", "approved", "put"))
-        given = {"before": chance.choice((0.05, 0.3)), "after": 0, **({"key": 0} if name == "look_up" else {"fails": 0} if name == "put" else {})}
-        for number, member in enumerate(self._cluster.members * 2, start=first):
+        name = chance.choice(("look_up", "look_up", "narrow", "rated", "approved", "put", "order"))
+        given: dict[str, Any] = {"before": chance.choice((0.05, 0.3)), "after": 0}
+        if name == "narrow" and chance.random() < 0.5:
+            given["before"] = 4.5  # the last ones wait in vain for their turn
+        if name in ("look_up", "put"):
+            given["key" if name == "look_up" else "fails"] = 0
+        for number in range(first, first + max(6, 2 * len(self._cluster.members))):
+            member = self._cluster.members[number % len(self._cluster.members)]
             if member.is_up:
                 id = f"c{number}"
                 self.given[id], self.made_at[id] = (name, given, {"thread": "t0"}), self._world.now

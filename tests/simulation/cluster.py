@@ -39,11 +39,11 @@ from clicket.server import create_app
 from clicket.settings import Settings
 from clicket.webhooks import service
 
-__all__ = ["LEASE", "STORM", "Cluster"]
+__all__ = ["AT_ONCE", "LEASE", "QUEUE_TIMEOUT", "Cluster"]
 
-LEASE = 3.0
+LEASE, QUEUE_TIMEOUT, AT_ONCE = 3.0, 20.0, 4
 SECRET_KEY = "a-key-that-seals-the-credentials-of-a-simulation"
-STORM = 15.0
+_STORM = 15.0
 """Seconds in which faults happen."""
 _LONG_REST = 600.0
 """More of them for calls of a schedule, which run one after another."""
@@ -74,8 +74,8 @@ class Member:
     async def _live(self) -> None:
         cluster = self.cluster
         settings = Settings(
-            store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, queue_timeout=20.0, max_concurrency=4,
-            open_timeout=30.0,
+            store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, queue_timeout=QUEUE_TIMEOUT, max_concurrency=AT_ONCE,
+            open_timeout=30.0, max_queue=3 if cluster.features.short_queue and not cluster.has_agents else 50_000,
             secret_key=SECRET_KEY, credential_timeout=15.0, budgets=cluster.budgets, prices=PRICES,
             webhooks=WEBHOOKS if cluster.has_webhooks else (), retention=RETENTION if cluster.features.sweeps else None,
         )  # fmt: skip
@@ -189,42 +189,42 @@ class Cluster:
             (chance.uniform(0, 10), partial(self.clients.make_call, number)) for number in range(self._calls)
         ]
         if not self.people_away:
-            plan += [(chance.uniform(0.5, STORM), self.clients.ask_a_person) for _ in range(self._calls)]
+            plan += [(chance.uniform(0.5, _STORM), self.clients.ask_a_person) for _ in range(self._calls)]
         if self.has_agents:
             plan += [
                 (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 2)
             ]
         if self.features.credentials:
-            plan += [(chance.uniform(0, STORM), self.holders.change) for _ in range(4)]
+            plan += [(chance.uniform(0, _STORM), self.holders.change) for _ in range(4)]
         if self.features.again:
-            plan += [(chance.uniform(2, STORM), self.holders.send_again) for _ in range(self._calls // 2)]
+            plan += [(chance.uniform(2, _STORM), self.holders.send_again) for _ in range(self._calls // 2)]
         if self.has_agents and self.features.stops:
-            plan += [(chance.uniform(2, STORM), self.conversations.stop) for _ in range(2)]
+            plan += [(chance.uniform(2, _STORM), self.conversations.stop) for _ in range(5)]
         if self.features.grants and not self.people_away:
-            plan += [(chance.uniform(2, STORM), self.granters.revoke) for _ in range(2)]
+            plan += [(chance.uniform(2, _STORM), self.granters.revoke) for _ in range(2)]
         if self.features.operators:
-            plan += [(chance.uniform(0, STORM), self.operators.look) for _ in range(self._calls)]
+            plan += [(chance.uniform(0, _STORM), self.operators.look) for _ in range(self._calls)]
             plan += [(chance.uniform(2, 10), self.operators.steer) for _ in range(3)]
-            plan += [(chance.uniform(0, STORM), self.operators.report) for _ in range(self._calls)]
-            plan += [(chance.uniform(0, STORM), self.operators.forge) for _ in range(4)]
+            plan += [(chance.uniform(0, _STORM), self.operators.report) for _ in range(self._calls)]
+            plan += [(chance.uniform(0, _STORM), self.operators.forge) for _ in range(4)]
         if self.has_schedule:
             plan.append((chance.uniform(0, 10), self.timetable.make))
         if self.features.bursts:
             plan += [(1.5 + 3 * number, partial(self.clients.make_equal_calls, 100 * number)) for number in (1, 2, 3)]
         if self.features.moments:
-            plan += self.moments.planned(STORM)
+            plan += self.moments.planned(_STORM)
             if self.has_schedule:  # the first due times
                 plan += [(at - 0.01, self.moments.arm) for at in (60, 60, 60, 120, 120)]
         if self._faults:
-            plan += [(chance.uniform(0.2, STORM), self.fault) for _ in range(chance.randint(1, 6))]
-            plan += self.disk_faults.planned(STORM) if self.disk_faults is not None else []
+            plan += [(chance.uniform(0.2, _STORM), self.fault) for _ in range(chance.randint(1, 6))]
+            plan += self.disk_faults.planned(_STORM) if self.disk_faults is not None else []
         self.planned = len(plan)
         for number, (at, act) in enumerate(sorted(plan, key=lambda each: each[0])):
             if self._keep is None or number in self._keep:
                 await asyncio.sleep(max(at - world.now, 0))
                 chance.seed(f"{world.seed} {number}")  # or what is left out would change what comes after it
                 act()
-        await asyncio.sleep(max(STORM - world.now, 0))
+        await asyncio.sleep(max(_STORM - world.now, 0))
         await self.rest()
         await self.close()
 
@@ -353,7 +353,7 @@ class Cluster:
         if self.books is not None or not (self.has_agents or self.features.costs):
             return
         await asyncio.sleep(3 * LEASE)
-        while self.books is None and self.world.now < STORM + 2 * _REST:
+        while self.books is None and self.world.now < _STORM + 2 * _REST:
             self.replace_the_dead()  # the tool of a last call may have killed its process
             if (member := self.up()) is not None:
                 await asyncio.wait([self.world.spawn(member.node, self._read_books(member))], timeout=30.0)

@@ -52,5 +52,7 @@ class Features:
         """People look at a question, and decide a while later."""
         self.deaf = drawn("deaf", 0.2)
         """A tool whose bodies do not stop when they are cancelled."""
+        self.short_queue = drawn("short queue", 0.1)
+        """Few calls may wait in a process, of seeds without agents."""
         self.sweeps = drawn("sweeps", 0.15)
         """Retention removes calls, and ids of removed calls are sent again."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tests.crash.judge import ended, judge, sound
 from tests.simulation.clients import EDITED
-from tests.simulation.cluster import LEASE, Cluster
+from tests.simulation.cluster import AT_ONCE, LEASE, QUEUE_TIMEOUT, Cluster
 from tests.simulation.judging_features import FEATURES
 from tests.simulation.scene import RULES, TIMEOUTS, Body
 from tests.simulation.world import EPOCH
@@ -234,13 +234,48 @@ def no_takeover_without_a_death(cluster: Cluster, records: list[Record]) -> Wron
 
 
 def no_more_at_once_than_allowed(cluster: Cluster, records: list[Record]) -> Wrong:
-    """`narrow` runs once at a time over all processes, as long as none of them was taken for dead."""
+    """Of a tool over all processes, as long as none that lives was taken for dead; and of all tools in one process."""
+    bodies = [body for body in cluster.scene.bodies if body.node is not None and body.node.is_alive and not body.node.was_away]
+    tools: dict[str, int] = {} if cluster.is_slow or cluster.network.was_bad else _AT_ONCE_OF
+    for body in bodies:
+        running = [other for other in bodies if other.began <= body.began and (other.ended is None or other.ended > body.began + _SLACK)]
+        if sum(1 for other in running if other.tool == body.tool) > tools.get(body.tool, len(bodies)):
+            yield f"{body.id} of {body.tool} began while {[other.id for other in running if other is not body]} ran"
+        here = [other for other in running if other.node is body.node]
+        if len(here) > AT_ONCE:
+            yield f"{body.id} began in {body.node} while {[other.id for other in here if other is not body]} ran there"
+
+
+def attempts_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Where nothing fails: an attempt is over by its timeout and the grace, also if its body goes on."""
     if cluster.faults or cluster.is_slow or cluster.network.was_bad:
         return
-    bodies = sorted((body for body in cluster.scene.bodies if body.tool == "narrow"), key=lambda body: body.began)
-    for before, after in pairwise(bodies):
-        if before.ended is None or before.ended > after.began + _SLACK:
-            yield f"{after.id} began while {before.id} ran"
+    for record in records:
+        if (timeout := {**TIMEOUTS, "stubborn": 2, "deaf": 1}.get(record.tool)) is None:
+            continue
+        for started in (event for event in record.events if event.type == "attempt_started"):
+            over = (event for event in record.events if event.seq > started.seq)
+            end = next((event for event in over if event.is_terminal or event.state is State.RETRYING), None)
+            if end is not None and end.at > started.at + timeout + 2.0:
+                yield f"{record.id} of {record.tool}: an attempt took {end.at - started.at:.1f} s, and has {timeout} s"
+
+
+def waits_in_the_queue_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Where nothing fails: a call starts within the time that calls may wait in the queue, or ends."""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad or cluster.features.operators:
+        return
+    for record in records:
+        if record.tool in _QUEUED and record.not_before is None and record.ended_at is not None:
+            over = next((event.at for event in record.events if event.type == "attempt_started"), record.ended_at)
+            if over > record.created_at + QUEUE_TIMEOUT + 2.0:
+                yield f"{record.id} of {record.tool} waited {over - record.created_at:.1f} s in the queue"
+
+
+def a_full_queue_refuses_only_new_calls(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A call that was stored had its place."""
+    for record in records:
+        if record.error is not None and record.error.code == "queue_full":
+            yield f"{record.id} is stored, and ended as {record.error.message}"
 
 
 def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -249,7 +284,7 @@ def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> W
         return
     bodies = [(body.began + EPOCH, body.ended + EPOCH, body.tool) for body in cluster.scene.bodies if body.ended is not None]
     for record in records:
-        if record.tool not in _QUEUED or record.not_before is not None or record.caller or record.ended_at is None:
+        if record.tool not in _QUEUED or record.not_before is not None or record.ended_at is None:
             continue
         starts = [event.at for event in record.events if event.type == "attempt_started"]
         since, until = record.created_at, starts[0] if starts else record.ended_at
@@ -258,7 +293,7 @@ def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> W
         for at in marks:
             running = [(ended, tool) for began, ended, tool in bodies if began <= at < ended]
             same = [ended for ended, tool in running if tool == record.tool]
-            if len(running) >= _AT_ONCE:
+            if len(running) >= AT_ONCE:
                 full.append((at, min(ended for ended, _ in running)))
             elif record.tool in _AT_ONCE_OF and len(same) >= _AT_ONCE_OF[record.tool]:
                 full.append((at, min(same)))
@@ -274,7 +309,7 @@ def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> W
 
 _QUEUED = ("pay", "put", "confirm", "broken", "narrow", "rated", "stream", "stubborn", "deaf")
 """Tools whose calls wait for nothing but a place."""
-_AT_ONCE, _AT_ONCE_OF = 4, {"narrow": 1, "deaf": 2}
+_AT_ONCE_OF = {"narrow": 1, "deaf": 2}
 
 
 def rates_hold(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -392,7 +427,7 @@ def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wron
 
 
 PREDICATES = (
-    calls_start_when_there_is_room, a_decision_in_time_counts,
+    attempts_end_in_time, waits_in_the_queue_end_in_time, a_full_queue_refuses_only_new_calls, calls_start_when_there_is_room, a_decision_in_time_counts,
     slots_return, one_body_at_a_time, an_outside_result_is_the_outcome, deadlines_hold, no_takeover_without_a_death,
     no_more_at_once_than_allowed, rates_hold, a_due_time_is_one_call, messages_are_answered, each_use_has_one_result,
     one_answer_to_a_question, a_denied_call_does_not_run, approved_arguments_are_used, a_cached_result_is_its_callers,

@@ -63,6 +63,10 @@ class Moments:
             Context().run(self._ask_for, act, members, call)
         elif members:
             Context().run(self._cluster.befall, act, members[0], self._chance)
+            if act == "crash":  # before another process has its calls
+                meanwhile = self._chance.choice((self._cluster.clients.ask_all_people, self._cluster.conversations.stop, self._cancel, None))
+                if meanwhile is not None:
+                    self._world.loop.call_later(self._chance.uniform(0, 3), meanwhile, context=Context())
 
     def _outage(self) -> None:
         """No process reaches the store for a while."""
@@ -78,9 +82,7 @@ class Moments:
         if act == "stop":
             self._cluster.conversations.stop()
         elif act == "cancel":
-            open_ = [call] if call in clients.given else sorted(clients.open_calls())
-            if open_:
-                clients.cancel(self._chance.choice(open_))
+            self._cancel(call)
         else:
             waiting = [client for member in members for client in member.clients if not client.done() and client.get_name() in clients.given]
             if waiting:
@@ -89,6 +91,12 @@ class Moments:
     def hesitates(self) -> float:
         """For how long a person looks at a question."""
         return self._chance.choice((0.0, 0.0, 1.0, 3.0)) if self._cluster.features.hesitations else 0.0
+
+    def _cancel(self, call: str = "") -> None:
+        clients = self._cluster.clients
+        open_ = [call] if call in clients.given else clients.open_calls()
+        if open_:
+            clients.cancel(self._chance.choice(open_))
 
     # What comes just when its time ends.
 

@@ -240,6 +240,7 @@ async def order(before: float, after: float, ctx: ToolContext) -> Any:
         token = ctx.pending()
         here.tokens[ctx.call_id] = token.token
         here.crosses(ctx.call_id)
+        await asyncio.sleep(min(after, 1.4))  # its result may come before it has returned
         return token
     finally:
         body.ended = here.world.now

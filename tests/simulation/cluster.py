@@ -160,10 +160,10 @@ class Cluster:
             world.moment = self.scene.moment = self.moments.happens
         if has.crossings:
             self.people_away = not self.has_agents
-            self.scene.crosses = lambda id: self.moments.crosses(partial(self.clients.complete, id), 8.0)
+            self.scene.crosses = lambda id, left: self.moments.crosses(partial(self.clients.complete, id), left)
         if has.refusals:
             refusing = random.Random(f"refusals of {world.seed}")
-            self.scene.refuses = lambda who: refusing.random() < {"job": 0.4, "executor": 0.2, HELP: 0.1}.get(who, 0.0)
+            self.scene.refuses = lambda who: refusing.random() < {"job": 0.4, "executor": 0.35, "again": 0.4, HELP: 0.1}.get(who, 0.0)
         self.scene.kill = self._kill
         self.faults = Counter[str]()
         self.stored_calls = 0

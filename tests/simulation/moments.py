@@ -20,7 +20,8 @@ __all__ = ["Moments"]
 
 _KINDS = ("write", "write", "write", "answer", "answer", "body", "effect", "check", "model")
 _FAULTS = ("crash", "crash", "crash", "pause", "cut", "leave", "outage")
-_REQUESTS = ("cancel", "caller leaves", "stop")
+_REQUESTS = ("cancel", "caller leaves", "caller leaves", "stop")
+_KINDS_OF = {"caller leaves": ("answer",), "cancel": ("check", "check", "body", "effect", "answer"), "stop": ("model", "body", "answer")}
 _SOON = (0, 0, 1, 1, 2, 3, 5, 8)
 """Callbacks between the moment and what it brings."""
 _LIMIT = 12.0
@@ -39,8 +40,8 @@ class Moments:
 
     def arm(self) -> None:
         chance = self._chance
-        acts = (*_REQUESTS, *_FAULTS) if not self._cluster.is_quiet else _REQUESTS
-        self._armed.append((chance.choice(_KINDS), chance.choice(acts), chance.choice((0, 0, 0, 1, 2, 5, 10))))
+        act = chance.choice((*_REQUESTS, *_FAULTS) if not self._cluster.is_quiet else _REQUESTS)
+        self._armed.append((chance.choice(_KINDS_OF.get(act, _KINDS)), act, chance.choice((0, 0, 0, 1, 2, 5, 10))))
 
     def happens(self, kind: str, node: Node | None, call: str = "") -> None:
         """Called at each moment: of which process, and of which call, if of one."""

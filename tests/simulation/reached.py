@@ -134,7 +134,7 @@ class _Probes(ast.NodeTransformer):
         first = _common(old, new)
         last = _common(old[first:][::-1], new[first:][::-1])
         before, after = old[first : len(old) - last], new[first : len(new) - last]
-        if len(before) != 1 or not (last or of_truth):
+        if len(before) != 1 or not (last or of_truth) or all(map(_pure, (*old, *new))):
             return False
         neutral: ast.expr = ast.Constant(isinstance(owner.op, ast.And))
         other = neutral if not after else after[0] if len(after) == 1 else ast.BoolOp(owner.op, after)

@@ -38,8 +38,8 @@ class Scene:
         """Let a node crash at one of the next callbacks."""
         self.moment: Callable[[str, Node | None, str], None] = lambda kind, node, call: None
         """Called when something happens that `moments.py` may wait for."""
-        self.crosses: Callable[[str], None] = lambda call: None
-        """Called when the time of an external call begins."""
+        self.crosses: Callable[[str, float], None] = lambda call, left: None
+        """Called when an external call has its token: how many seconds are left for it."""
         self.refuses: Callable[[str], bool] = lambda who: False
         """Does a model, or a background call, fail now?"""
         self.webhooks: list[tuple[str, str, str, str, str]] = []
@@ -239,7 +239,7 @@ async def order(before: float, after: float, ctx: ToolContext) -> Any:
         here.effect(ctx)
         token = ctx.pending()
         here.tokens[ctx.call_id] = token.token
-        here.crosses(ctx.call_id)
+        here.crosses(ctx.call_id, 8.0 - before)
         await asyncio.sleep(min(after, 1.4))  # its result may come before it has returned
         return token
     finally:

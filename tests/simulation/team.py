@@ -123,7 +123,10 @@ class Model:
     def _script(self, here: Scene, asked: ChatMessage) -> tuple[str, Script]:
         text = asked.content
         if self._who == "planner":
-            if "Every step is completed" in text or "blocked" in text:
+            blocked = [line.partition(".")[0] for line in text.splitlines() if ". [!]" in line]
+            if blocked and here.refuses("again"):
+                return "again", [[("plan", {"command": "mark_step", "step_index": int(blocked[0]), "step_status": "not_started"})]]
+            if "Every step is completed" in text or blocked:
                 return "end", [[]]
             return "plan", [[("plan", PLAN)]]
         if self._who == "executor":

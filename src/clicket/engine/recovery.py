@@ -36,7 +36,6 @@ from clicket.engine.recovered import Progress, Recovered
 from clicket.engine.worker_entry import WorkerEntry
 from clicket.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from clicket.execution import explain
-from clicket.execution.inputs import waits_for_input
 from clicket.execution.stopping import resume_attempts
 from clicket.journal import Entry, Fenced
 from clicket.kernel import State
@@ -402,10 +401,8 @@ class Recovery:
         timeout = asked.data.get("timeout") if asked is not None else None
         wait: float | None = None
         if asked is not None and timeout is not None:
+            # Also if its time is over, the timer ends it: it looks first whether a decision was acknowledged since the call was claimed.
             wait = timeout - elapsed(self._clock, asked.at, asked.data)
-            if wait <= due and not waits_for_input(call):  # its tool gets to know that no answer came
-                self._stop(call, "approval")
-                return "cancelled"
         self._approvals.wait_on(call, None if wait is None else max(wait, 0.0))
         return "asked"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Coroutine
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from tests.crash.judge import Ack
@@ -58,6 +59,10 @@ class Clients:
         """Programs in all processes make calls that differ only in their ids."""
         chance = random.Random(f"calls {first} of {self._world.seed}")
         name = chance.choice(("look_up", "look_up", "narrow", "rated", "approved", "put", "order"))
+        if self._cluster.features.grants and chance.random() < 0.6:
+            name = "approved"
+        if not self._cluster.is_quiet and chance.random() < 0.15:
+            self._world.loop.call_later(chance.choice((0.0, 0.03, 0.3)), self._cluster.moments.outage, context=Context())
         given: dict[str, Any] = {"before": chance.choice((0.05, 0.3)), "after": 0}
         if name == "narrow" and chance.random() < 0.5:
             given["before"] = 4.5  # the last ones wait in vain for their turn

@@ -159,7 +159,8 @@ def a_background_result_is_read_once(cluster: Cluster, records: list[Record]) ->
     ended = {
         record.id: record.ended_at - EPOCH for record in records if record.tool == "job" and record.ended_at is not None
     }
-    troubled = cluster.faults or cluster.is_slow or cluster.network.was_bad
+    troubled = cluster.is_slow or cluster.network.was_bad or cluster.disk_faults is not None
+    troubled = troubled or any(node.was_away or node.skewed for node in cluster.world.nodes)
     for request in cluster.scene.requests:
         for id, count in Counter(request.read).items():
             if count > 1:

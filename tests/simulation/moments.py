@@ -59,7 +59,7 @@ class Moments:
     def _strike(self, act: str, node: Node | None, call: str) -> None:
         members = [member for member in self._cluster.members if member.node is node and node.is_alive]
         if act == "outage":
-            self._outage()
+            self.outage()
         elif act in _REQUESTS:
             Context().run(self._ask_for, act, members, call)
         elif members:
@@ -69,7 +69,7 @@ class Moments:
                 if meanwhile is not None:
                     self._world.loop.call_later(self._chance.uniform(0, 3), meanwhile, context=Context())
 
-    def _outage(self) -> None:
+    def outage(self) -> None:
         """No process reaches the store for a while."""
         until = self._world.now + self._chance.choice((0.5, 2.0, 4.0, 8.0))
         self._world.tell("world", f"no process reaches the store until {until:.3f}")

@@ -262,6 +262,8 @@ class Cluster:
                 self.world.wrong(
                     "webhooks arrive", f"call {call.id} of {call.tool} has ended, and the other system was not told"
                 )
+        for name, held in self.place.slots().items():  # a runtime that closes gives back what it has
+            self.world.wrong("slots return", f"{name}: {held} held for ever")
         for member in self.members:
             for client in member.clients:
                 if member.node.is_alive and not client.done():

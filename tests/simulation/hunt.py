@@ -78,6 +78,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--slice", default="0:", help="FIRST:END, of the seeds that reach the place")
     parser.add_argument("--left", action="store_true")
+    parser.add_argument("--last-first", action="store_true", help="those first that most seeds reach")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--store", default="", help="of every seed, as of `run`")
@@ -105,7 +106,7 @@ def main(given: Sequence[str] | None = None) -> None:
         tried = of if entry["seed"] is None else entry["seed"] - every.start + 1
         return {**entry, "of": options.seeds if entry["seed"] is not None else of, "tried": tried, "reach": len(reaching)}
 
-    chosen.sort(key=lambda mutant: len(reach.get(mutant.name, ())))
+    chosen.sort(key=lambda mutant: len(reach.get(mutant.name, ())), reverse=options.last_first)
     with ThreadPoolExecutor(options.jobs) as pool:
         for work in as_completed([pool.submit(one, mutant) for mutant in chosen]):
             entry = work.result()

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Moments"]
 
-_KINDS = ("write", "write", "write", "answer", "answer", "body", "effect", "check", "model")
+_WRITES = ("append", "document", "hold", "claim")
+_KINDS = (*_WRITES, "append", "document", "document", "answer", "answer", "body", "effect", "check", "model")
 _FAULTS = ("crash", "crash", "crash", "pause", "cut", "leave", "outage")
 _REQUESTS = ("cancel", "caller leaves", "caller leaves", "stop")
 _KINDS_OF = {"caller leaves": ("answer",), "cancel": ("check", "check", "body", "effect", "answer"), "stop": ("model", "body", "answer")}
@@ -48,9 +49,11 @@ class Moments:
         if not self._armed or not self._cluster.scene.is_storm:
             return
         for place, (armed, act, left) in enumerate(self._armed):
-            if armed == kind and left:
+            if kind != armed and not (kind == "write" and armed in _WRITES):  # a SQLite file has one kind of them
+                continue
+            if left:
                 self._armed[place] = (armed, act, left - 1)
-            elif armed == kind:
+            else:
                 del self._armed[place]
                 steps = self._chance.choice(_SOON)
                 self._cluster.after_steps(steps, lambda act=act: self._strike(act, node, call))  # type: ignore[misc]

@@ -25,6 +25,11 @@ T = TypeVar("T")
 _TIMEOUT = 1.0
 """Seconds after which a request without an answer counts as lost."""
 _PATIENCE = 3.0
+WRITES = {
+    "append": "append", "put_document": "document", "put_documents": "document", "delete_document": "document", "claim": "claim",
+    "claim_waiting": "claim", "claim_orphans": "claim", "hand_back": "claim", "hold": "hold", "take": "hold",
+}  # fmt: skip
+"""Requests that change something, if their answer is not empty, and the moment that each is."""
 
 
 class Network:
@@ -70,7 +75,7 @@ class NetworkSession(ModelSession):
 
     async def _ask(self, name: str, op: Callable[[], T]) -> T:
         self._check_open()
-        request = _Request(op)  # the server knows a request that comes again
+        request = _Request(op, name)  # the server knows a request that comes again
         return await retry_while_lost("model://", _PATIENCE, lambda: self._travel(request))
 
     def _send(self, change: Append, done: Done) -> None:
@@ -103,9 +108,11 @@ class NetworkSession(ModelSession):
 
         def arrive() -> None:
             value, error = request.done()
-            network.world.moment("write", self._node)
+            if request.name in WRITES and value:
+                network.world.moment(WRITES[request.name], self._node)
             if dice >= network.lost + network.unheard and not network.is_cut(self._node):
-                loop.call_later(network.trip(), self._answered, answer, value, error, context=self._inside)
+                hears = self._answered if request.name in WRITES else _set
+                loop.call_later(network.trip(), hears, answer, value, error, context=self._inside)
 
         there = network.trip()
         if dice >= network.lost and not network.is_cut(self._node) and there < _TIMEOUT:
@@ -125,9 +132,9 @@ class NetworkSession(ModelSession):
 class _Request(list[tuple[T, BaseException | None]]):
     """Is done once; when it comes again, its answer is the same."""
 
-    def __init__(self, op: Callable[[], T]) -> None:
+    def __init__(self, op: Callable[[], T], name: str = "append") -> None:
         super().__init__()
-        self._op = op
+        self._op, self.name = op, name
 
     def done(self) -> tuple[T, BaseException | None]:
         if not self:

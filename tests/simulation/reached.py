@@ -32,7 +32,10 @@ _PURE = (
     ast.List, ast.Set, ast.Dict, ast.Starred, ast.JoinedStr, ast.FormattedValue, ast.GeneratorExp, ast.ListComp, ast.comprehension,
     ast.keyword, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
 )  # fmt: skip
-_PURE_CALLS = ("len", "max", "min", "any", "all", "isinstance", "getattr", "get")
+_PURE_CALLS = (
+    "len", "max", "min", "any", "all", "isinstance", "getattr", "get",
+    "asked_for_input", "cost_in", "deaths_of", "doubt_of", "fit_schema", "fits", "process_gone", "retries_of",  # of the product
+)  # fmt: skip
 
 
 def fired(number: int) -> None:

@@ -62,7 +62,9 @@ class Clients:
         if self._cluster.features.grants and chance.random() < 0.6:
             name = "approved"
         if not self._cluster.is_quiet and chance.random() < 0.15:
-            self._world.loop.call_later(chance.choice((0.0, 0.03, 0.3)), self._cluster.moments.outage, context=Context())
+            self._world.loop.call_later(
+                chance.choice((0.0, 0.03, 0.3)), self._cluster.moments.outage, context=Context()
+            )
         given: dict[str, Any] = {"before": chance.choice((0.05, 0.3)), "after": 0}
         if name == "narrow" and chance.random() < 0.5:
             given["before"] = 4.5  # the last ones wait in vain for their turn

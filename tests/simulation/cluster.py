@@ -18,8 +18,8 @@ from tests.simulation.features import Features
 from tests.simulation.http_clients import HttpClients
 from tests.simulation.lanes import SimulatedWorker
 from tests.simulation.loop import Node
-from tests.simulation.money import PRICES, WHOLE, Books, budgets_of, costly
 from tests.simulation.moments import Moments
+from tests.simulation.money import PRICES, WHOLE, Books, budgets_of, costly
 from tests.simulation.network import Network
 from tests.simulation.operators import Operators
 from tests.simulation.people import Granters, asking
@@ -74,8 +74,9 @@ class Member:
     async def _live(self) -> None:
         cluster = self.cluster
         settings = Settings(
-            store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, queue_timeout=QUEUE_TIMEOUT, max_concurrency=AT_ONCE,
-            open_timeout=30.0, max_queue=3 if cluster.features.short_queue and not cluster.has_agents else 50_000,
+            store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, open_timeout=30.0,
+            queue_timeout=QUEUE_TIMEOUT, max_concurrency=AT_ONCE,
+            max_queue=3 if cluster.features.short_queue and not cluster.has_agents else 50_000,
             secret_key=SECRET_KEY, credential_timeout=15.0, budgets=cluster.budgets, prices=PRICES,
             webhooks=WEBHOOKS if cluster.has_webhooks else (), retention=RETENTION if cluster.features.sweeps else None,
         )  # fmt: skip
@@ -114,7 +115,11 @@ class Cluster:
         bad = faults and chance.random() < 0.7
         worse = 5 if self.features.flaky else 1
         self.network = Network(
-            world, lost=0.02 * bad * worse, unheard=0.03 * bad * worse, late=0.03 * bad, notices_lost=chance.choice((0.0, 0.1, 1.0))
+            world,
+            lost=0.02 * bad * worse,
+            unheard=0.03 * bad * worse,
+            late=0.03 * bad,
+            notices_lost=chance.choice((0.0, 0.1, 1.0)),
         )
         self.place: Place
         self.disk_faults: DiskFaults | None = None
@@ -160,10 +165,12 @@ class Cluster:
             world.moment = self.scene.moment = self.moments.happens
         if has.crossings:
             self.people_away = not self.has_agents
-            self.scene.crosses = lambda id, left: self.moments.crosses(partial(self.clients.complete, id), left)
+            self.scene.crosses = lambda call, left: self.moments.crosses(partial(self.clients.complete, call), left)
         if has.refusals:
             refusing = random.Random(f"refusals of {world.seed}")
-            self.scene.refuses = lambda who: refusing.random() < {"job": 0.4, "executor": 0.35, "again": 0.4, HELP: 0.1}.get(who, 0.0)
+            self.scene.refuses = lambda who: (
+                refusing.random() < {"job": 0.4, "executor": 0.35, "again": 0.4, HELP: 0.1}.get(who, 0.0)
+            )
         self.scene.kill = self._kill
         self.faults = Counter[str]()
         self.stored_calls = 0
@@ -185,6 +192,19 @@ class Cluster:
         if self.features.sweeps:
             self._archiving = world.loop.create_task(self.archive.watch())
         self.members = [Member(self, place) for place in range(self._size)]
+        plan = self._plan(chance)
+        self.planned = len(plan)
+        for number, (at, act) in enumerate(sorted(plan, key=lambda each: each[0])):
+            if self._keep is None or number in self._keep:
+                await asyncio.sleep(max(at - world.now, 0))
+                chance.seed(f"{world.seed} {number}")  # or what is left out would change what comes after it
+                act()
+        await asyncio.sleep(max(_STORM - world.now, 0))
+        await self.rest()
+        await self.close()
+
+    def _plan(self, chance: random.Random) -> list[tuple[float, Callable[[], None]]]:
+        """What happens by itself, and when."""
         plan: list[tuple[float, Callable[[], None]]] = [
             (chance.uniform(0, 10), partial(self.clients.make_call, number)) for number in range(self._calls)
         ]
@@ -218,15 +238,7 @@ class Cluster:
         if self._faults:
             plan += [(chance.uniform(0.2, _STORM), self.fault) for _ in range(chance.randint(1, 6))]
             plan += self.disk_faults.planned(_STORM) if self.disk_faults is not None else []
-        self.planned = len(plan)
-        for number, (at, act) in enumerate(sorted(plan, key=lambda each: each[0])):
-            if self._keep is None or number in self._keep:
-                await asyncio.sleep(max(at - world.now, 0))
-                chance.seed(f"{world.seed} {number}")  # or what is left out would change what comes after it
-                act()
-        await asyncio.sleep(max(_STORM - world.now, 0))
-        await self.rest()
-        await self.close()
+        return plan
 
     async def rest(self) -> None:
         """The faults are over: everything ends."""
@@ -252,6 +264,10 @@ class Cluster:
                 await self.read_books()
                 if self.is_at_rest(began):  # a schedule may have made a call meanwhile
                     return
+        self._judge_unrest()
+
+    def _judge_unrest(self) -> None:
+        """What goes on for ever."""
         for call in self.place.calls():
             if call.ended_at is None:
                 self.world.wrong(

@@ -1,10 +1,10 @@
 """`python -m tests.simulation.hunt --seeds 2000`: plant each mutant, and look how many seeds it takes until the judge finds it.
 
-A mutant runs only in the seeds that reach its place (`reached.py`), in their order: in any other one it changes nothing. The seeds that are
-left out count as tried. `--only WORD` limits the hunt to mutants or areas with that word in their name, `--slice 0:50` to the first 50 seeds
-that reach the place. `--record` writes what was found into `hunted.jsonl`, of which docs/reliability.md is made: how many seeds it took and
-the predicate that found it. `--left` leaves out what was found before; `--again` runs nothing but the seeds that found it, and says which do
-not find it any more.
+A mutant runs only in the seeds that reach its place (`reached.py`), in their order: in any other one it changes nothing. The seeds that
+are left out count as tried. `--only WORD` limits the hunt to mutants or areas with that word in their name, `--slice 0:50` to the first
+50 seeds that reach the place. `--record` writes what was found into `hunted.jsonl`, of which docs/reliability.md is made: how many seeds it
+took and the predicate that found it. `--left` leaves out what was found before; `--again` runs nothing but the seeds that found it, and
+says which do not find it any more.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def seeds_that_reach(seeds: range, jobs: int, store: str) -> dict[str, list[int]
     known = kept(store)
     if any(seed not in known for seed in seeds):
         given = ["--seeds", f"{seeds.start}:{seeds.stop}", "--jobs", str(jobs), "--store", store]
-        subprocess.run([sys.executable, "-m", "tests.simulation.reached", *given], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "tests.simulation.reached", *given], stdout=subprocess.DEVNULL, check=True
+        )
         known = kept(store)
     return {mutant.name: [seed for seed in seeds if mutant.name in known[seed]] for mutant in MUTANTS}
 
@@ -60,7 +62,16 @@ def hunt(mutant: Mutant, seeds: Sequence[int], store: str = "") -> dict[str, Any
     began = time.monotonic()
     found: dict[str, Any] = {"seed": None, "problems": []}
     if seeds:
-        run = [sys.executable, "-m", "tests.simulation.planted", mutant.name, "tests.simulation.run", "--jobs", "1", "--until-bad"]
+        run = [
+            sys.executable,
+            "-m",
+            "tests.simulation.planted",
+            mutant.name,
+            "tests.simulation.run",
+            "--jobs",
+            "1",
+            "--until-bad",
+        ]
         run += ["--seeds", ",".join(map(str, seeds)), *(["--store", store] if store else [])]
         done = subprocess.run(run, capture_output=True, text=True, check=False)
         try:
@@ -104,7 +115,12 @@ def main(given: Sequence[str] | None = None) -> None:
         entry = hunt(mutant, reaching[int(begin) : int(end) if end else None], options.store)
         of = (rest[0] if rest else every.stop) - every.start
         tried = of if entry["seed"] is None else entry["seed"] - every.start + 1
-        return {**entry, "of": options.seeds if entry["seed"] is not None else of, "tried": tried, "reach": len(reaching)}
+        return {
+            **entry,
+            "of": options.seeds if entry["seed"] is not None else of,
+            "tried": tried,
+            "reach": len(reaching),
+        }
 
     chosen.sort(key=lambda mutant: len(reach.get(mutant.name, ())), reverse=options.last_first)
     with ThreadPoolExecutor(options.jobs) as pool:

@@ -95,7 +95,11 @@ def a_decision_in_time_counts(cluster: Cluster, records: list[Record]) -> Wrong:
     """A wait for a person that has its answer on record does not end because its time is over."""
     for record in records:
         last = next((event.type for event in reversed(record.events) if event.type.startswith("approval_")), None)
-        if last == "approval_given" and (record.metadata or {}).get("phase") == "approval" and record.state.value == "timeout":
+        if (
+            last == "approval_given"
+            and (record.metadata or {}).get("phase") == "approval"
+            and record.state.value == "timeout"
+        ):
             yield f"{record.id} has a decision on record, and ended because nobody had decided"
 
 
@@ -235,10 +239,16 @@ def no_takeover_without_a_death(cluster: Cluster, records: list[Record]) -> Wron
 
 def no_more_at_once_than_allowed(cluster: Cluster, records: list[Record]) -> Wrong:
     """Of a tool over all processes, as long as none that lives was taken for dead; and of all tools in one process."""
-    bodies = [body for body in cluster.scene.bodies if body.node is not None and body.node.is_alive and not body.node.was_away]
+    bodies = [
+        body for body in cluster.scene.bodies if body.node is not None and body.node.is_alive and not body.node.was_away
+    ]
     tools: dict[str, int] = {} if cluster.is_slow or cluster.network.was_bad else _AT_ONCE_OF
     for body in bodies:
-        running = [other for other in bodies if other.began <= body.began and (other.ended is None or other.ended > body.began + _SLACK)]
+        running = [
+            other
+            for other in bodies
+            if other.began <= body.began and (other.ended is None or other.ended > body.began + _SLACK)
+        ]
         if sum(1 for other in running if other.tool == body.tool) > tools.get(body.tool, len(bodies)):
             yield f"{body.id} of {body.tool} began while {[other.id for other in running if other is not body]} ran"
         here = [other for other in running if other.node is body.node]
@@ -282,7 +292,9 @@ def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> W
     """Where nothing fails: no call waits in the queue for long while less runs than the limits of its process and its tool allow."""
     if cluster.faults or cluster.is_slow or cluster.network.was_bad or cluster.features.operators:
         return
-    bodies = [(body.began + EPOCH, body.ended + EPOCH, body.tool) for body in cluster.scene.bodies if body.ended is not None]
+    bodies = [
+        (body.began + EPOCH, body.ended + EPOCH, body.tool) for body in cluster.scene.bodies if body.ended is not None
+    ]
     for record in records:
         if record.tool not in _QUEUED or record.not_before is not None or record.ended_at is None:
             continue
@@ -297,7 +309,10 @@ def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> W
                 full.append((at, min(ended for ended, _ in running)))
             elif record.tool in _AT_ONCE_OF and len(same) >= _AT_ONCE_OF[record.tool]:
                 full.append((at, min(same)))
-            elif record.tool == "rated" and sum(1 for began, _, tool in bodies if tool == "rated" and at - 1 <= began <= at) >= 4:
+            elif (
+                record.tool == "rated"
+                and sum(1 for began, _, tool in bodies if tool == "rated" and at - 1 <= began <= at) >= 4
+            ):
                 full.append((at, at + 1))
         over = since
         for begins, ends in sorted(full):
@@ -427,7 +442,8 @@ def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wron
 
 
 PREDICATES = (
-    attempts_end_in_time, waits_in_the_queue_end_in_time, a_full_queue_refuses_only_new_calls, calls_start_when_there_is_room, a_decision_in_time_counts,
+    attempts_end_in_time, waits_in_the_queue_end_in_time, a_full_queue_refuses_only_new_calls,
+    calls_start_when_there_is_room, a_decision_in_time_counts,
     slots_return, one_body_at_a_time, an_outside_result_is_the_outcome, deadlines_hold, no_takeover_without_a_death,
     no_more_at_once_than_allowed, rates_hold, a_due_time_is_one_call, messages_are_answered, each_use_has_one_result,
     one_answer_to_a_question, a_denied_call_does_not_run, approved_arguments_are_used, a_cached_result_is_its_callers,

@@ -338,7 +338,8 @@ def what_is_old_is_removed(cluster: Cluster, records: list[Record]) -> Wrong:
 FEATURES = (
     nothing_is_removed_early, what_is_old_is_removed,
     a_credential_is_its_callers, a_secret_is_shown_nowhere, a_credential_ends_the_wait, schedules_follow_their_rule,
-    a_background_result_is_read_once, a_step_waits_for_its_needs, an_outage_fails_no_step, a_stop_ends_the_turn, a_stopped_turn_leaves_no_call_behind, a_thread_has_one_turn_at_a_time,
+    a_background_result_is_read_once, a_step_waits_for_its_needs, an_outage_fails_no_step, a_stop_ends_the_turn,
+    a_stopped_turn_leaves_no_call_behind, a_thread_has_one_turn_at_a_time,
     grants_hold, each_question_gets_its_answer,
     only_who_was_asked_to_is_cancelled, a_decision_answers_what_was_seen, budgets_hold, a_raise_counts_once,
     costs_are_in_the_ledger_once,

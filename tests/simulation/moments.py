@@ -1,7 +1,7 @@
 """What befalls processes, calls and turns at moments that matter: at a write, at its answer, when a body begins or a model is asked.
 
-A fault at any time mostly hits a process that has nothing to do. Here it is armed, and strikes a few callbacks after the moment that it waits
-for. All of it is drawn apart from the workload's own chance.
+A fault at any time mostly hits a process that has nothing to do. Here it is armed, and strikes a few callbacks after the moment that it
+waits for. All of it is drawn apart from the workload's own chance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ _WRITES = ("append", "document", "hold", "claim")
 _KINDS = (*_WRITES, "append", "document", "document", "answer", "answer", "body", "effect", "check", "model")
 _FAULTS = ("crash", "crash", "crash", "pause", "cut", "leave", "outage")
 _REQUESTS = ("cancel", "caller leaves", "caller leaves", "stop")
-_KINDS_OF = {"caller leaves": ("answer",), "cancel": ("check", "check", "body", "effect", "answer"), "stop": ("model", "body", "answer")}
+_KINDS_OF = {
+    "caller leaves": ("answer",),
+    "cancel": ("check", "check", "body", "effect", "answer"),
+    "stop": ("model", "body", "answer"),
+}
 _SOON = (0, 0, 1, 1, 2, 3, 5, 8)
 """Callbacks between the moment and what it brings."""
 _LIMIT = 12.0
@@ -68,7 +72,8 @@ class Moments:
         elif members:
             Context().run(self._cluster.befall, act, members[0], self._chance)
             if act == "crash":  # before another process has its calls
-                meanwhile = self._chance.choice((self._cluster.clients.ask_all_people, self._cluster.conversations.stop, self._cancel, None))
+                people, stop = self._cluster.clients.ask_all_people, self._cluster.conversations.stop
+                meanwhile = self._chance.choice((people, stop, self._cancel, None))
                 if meanwhile is not None:
                     self._world.loop.call_later(self._chance.uniform(0, 3), meanwhile, context=Context())
 
@@ -88,7 +93,8 @@ class Moments:
         elif act == "cancel":
             self._cancel(call)
         else:
-            waiting = [client for member in members for client in member.clients if not client.done() and client.get_name() in clients.given]
+            open_clients = (client for member in members for client in member.clients if not client.done())
+            waiting = [client for client in open_clients if client.get_name() in clients.given]
             if waiting:
                 clients.leave(self._chance.choice(waiting))
 

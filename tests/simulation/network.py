@@ -123,7 +123,6 @@ class NetworkSession(ModelSession):
         finally:
             timer.cancel()
 
-
     def _answered(self, answer: asyncio.Future[T], value: T, error: BaseException | None) -> None:
         self._network.world.moment("answer", self._node)
         _set(answer, value, error)

@@ -1,9 +1,9 @@
 """`python -m tests.simulation.reached --seeds 0:2000`: which seeds reach the place of each mutant, so that a hunt runs only those.
 
-The product runs unchanged, with a probe at each place that a mutant changes. A probe of a changed expression fires when its value differs
-from what the mutant would have there, if both can be computed without a side effect; any other one when the place is run. A seed in which no
-probe of a mutant fires is, callback for callback, the seed of the unchanged product: to leave it out is exact. What was found is kept in
-`.cache/reached`, for this source and this workload.
+The product runs unchanged, with a probe at each place that a mutant changes. A probe of a changed expression fires when its value
+differs from what the mutant would have there, if both can be computed without a side effect; any other one when the place is run. A seed
+in which no probe of a mutant fires is, callback for callback, the seed of the unchanged product: to leave it out is exact. What was found
+is kept in `.cache/reached`, for this source and this workload.
 """
 
 from __future__ import annotations
@@ -73,9 +73,13 @@ class _Probes(ast.NodeTransformer):
         first = _common(old, new)
         last = _common(old[first:][::-1], new[first:][::-1])
         before, after = old[first : len(old) - last], new[first : len(new) - last]
-        if len(before) == len(after) and all(type(one) is type(other) for one, other in zip(before, after, strict=True)):
+        if len(before) == len(after) and all(
+            type(one) is type(other) for one, other in zip(before, after, strict=True)
+        ):
             for at, (one, other) in enumerate(zip(before, after, strict=True)):
-                runs_later = not isinstance(owner, ast.Module) or isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+                runs_later = not isinstance(owner, ast.Module) or isinstance(
+                    one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+                )
                 if not (_equal(one, other) or (runs_later and self._within(number, one, other))):
                     self._place(number, old, first + at, [one], [other], owner)
         else:
@@ -86,11 +90,15 @@ class _Probes(ast.NodeTransformer):
     ) -> None:
         changes = [*before, *after]
         if isinstance(owner, ast.Module):  # wherever it is used
-            names = {node.id for each in before for node in ast.walk(each) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-            for node in ast.walk(self.tree):
-                if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load):
+            found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
+            inside = {id(node) for each in before for node in ast.walk(each)}
+            names = {node.id for node in found if id(node) in inside and isinstance(node.ctx, ast.Store)}
+            for node in found:
+                if node.id in names and isinstance(node.ctx, ast.Load):
                     self._mark_around(number, node)
-        elif len(changes) == 1 and isinstance(branch := changes[0], ast.If) and not branch.orelse and _pure(branch.test):
+        elif (
+            len(changes) == 1 and isinstance(branch := changes[0], ast.If) and not branch.orelse and _pure(branch.test)
+        ):
             if before:  # without its test it would do what it does if that is false
                 self._before[id(branch.body[0])].append(_mark(number))
             else:
@@ -121,19 +129,27 @@ class _Probes(ast.NodeTransformer):
             pairs = [pair for pair in zip(one, other, strict=True) if not _equal(*pair)]
             return len(pairs) == 1 and self._node(number, *pairs[0], of_truth=False)
         truth = name == "test" or (isinstance(old, ast.UnaryOp) and isinstance(old.op, ast.Not))
-        return isinstance(one, ast.AST) and isinstance(other, ast.AST) and self._node(number, one, other, of_truth=truth)
+        return (
+            isinstance(one, ast.AST) and isinstance(other, ast.AST) and self._node(number, one, other, of_truth=truth)
+        )
 
     def _node(self, number: int, old: ast.AST, new: ast.AST, *, of_truth: bool) -> bool:
         if type(old) is type(new) and self._within(number, old, new, of_truth=of_truth):
             return True
-        if not isinstance(old, ast.expr) or not isinstance(new, ast.expr) or isinstance(getattr(old, "ctx", None), ast.Store):
+        if (
+            not isinstance(old, ast.expr)
+            or not isinstance(new, ast.expr)
+            or isinstance(getattr(old, "ctx", None), ast.Store)
+        ):
             return False
         if isinstance(old, ast.Starred):
             return False
         self._compare_around(number, old, new, of_truth=of_truth)
         return True
 
-    def _operands(self, number: int, owner: ast.BoolOp, old: list[ast.expr], new: list[ast.expr], *, of_truth: bool) -> bool:
+    def _operands(
+        self, number: int, owner: ast.BoolOp, old: list[ast.expr], new: list[ast.expr], *, of_truth: bool
+    ) -> bool:
         first = _common(old, new)
         last = _common(old[first:][::-1], new[first:][::-1])
         before, after = old[first : len(old) - last], new[first : len(new) - last]
@@ -198,13 +214,17 @@ def _equal(one: Any, other: Any) -> bool:
 
 def _common(old: Sequence[ast.AST], new: Sequence[ast.AST]) -> int:
     """How many nodes at the beginning are the same."""
-    return next((at for at, pair in enumerate(zip(old, new, strict=False)) if not _equal(*pair)), min(len(old), len(new)))
+    return next(
+        (at for at, pair in enumerate(zip(old, new, strict=False)) if not _equal(*pair)), min(len(old), len(new))
+    )
 
 
 def _pure(node: ast.expr) -> bool:
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
     names = (getattr(each.func, "id", getattr(each.func, "attr", "")) for each in calls)
-    return all(name in _PURE_CALLS for name in names) and all(isinstance(each, (*_PURE, ast.Call)) for each in ast.walk(node))
+    return all(name in _PURE_CALLS for name in names) and all(
+        isinstance(each, (*_PURE, ast.Call)) for each in ast.walk(node)
+    )
 
 
 def probed(source: str, mutants: Sequence[tuple[int, str]]) -> str:
@@ -213,7 +233,11 @@ def probed(source: str, mutants: Sequence[tuple[int, str]]) -> str:
     for number, other in mutants:
         probes.add(number, _parsed(other))
     tree = ast.fix_missing_locations(probes.visit(probes.tree))
-    at = 1 + max(place for place, each in enumerate(tree.body) if isinstance(each, ast.ImportFrom) and each.module == "__future__")
+    at = 1 + max(
+        place
+        for place, each in enumerate(tree.body)
+        if isinstance(each, ast.ImportFrom) and each.module == "__future__"
+    )
     tree.body[at:at] = ast.parse("from tests.simulation.reached import differs as _differs, fired as _fired").body
     return ast.unparse(tree)
 
@@ -234,7 +258,10 @@ def put_probes() -> None:
 def _file(store: str) -> Path:
     """Named after everything that decides what happens in a seed."""
     folder, here = product_folder(), Path(__file__).parent
-    sources = [*sorted(folder.rglob("*.py")), *(each for each in sorted(here.glob("*.py")) if not each.name.startswith(_OBSERVERS))]
+    sources = [
+        *sorted(folder.rglob("*.py")),
+        *(each for each in sorted(here.glob("*.py")) if not each.name.startswith(_OBSERVERS)),
+    ]
     sums = hashlib.sha256(b"".join(hashlib.sha256(each.read_bytes()).digest() for each in sources))
     return _CACHE / f"{store or 'any'}-{sums.hexdigest()[:16]}.jsonl"
 
@@ -242,7 +269,7 @@ def _file(store: str) -> Path:
 def kept(store: str = "") -> dict[int, list[str]]:
     """Of each seed that was run: the mutants whose places it reaches."""
     path = _file(store)
-    return {seed: names for seed, names in map(json.loads, path.read_text("utf-8").splitlines())} if path.exists() else {}
+    return dict(map(json.loads, path.read_text("utf-8").splitlines())) if path.exists() else {}
 
 
 def look(seeds: Sequence[int], jobs: int, store: str) -> Iterator[int]:

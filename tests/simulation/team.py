@@ -125,7 +125,9 @@ class Model:
         if self._who == "planner":
             blocked = [line.partition(".")[0] for line in text.splitlines() if ". [!]" in line]
             if blocked and here.refuses("again"):
-                return "again", [[("plan", {"command": "mark_step", "step_index": int(blocked[0]), "step_status": "not_started"})]]
+                return "again", [
+                    [("plan", {"command": "mark_step", "step_index": int(blocked[0]), "step_status": "not_started"})]
+                ]
             if "Every step is completed" in text or blocked:
                 return "end", [[]]
             return "plan", [[("plan", PLAN)]]

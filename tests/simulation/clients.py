@@ -68,6 +68,8 @@ class Clients:
         given: dict[str, Any] = {"before": chance.choice((0.05, 0.3)), "after": 0}
         if name == "narrow" and chance.random() < 0.5:
             given["before"] = 4.5  # the last ones wait in vain for their turn
+        if name == "order":
+            given["after"] = 0.6
         if name in ("look_up", "put"):
             given["key" if name == "look_up" else "fails"] = 0
         for number in range(first, first + max(6, 2 * len(self._cluster.members))):

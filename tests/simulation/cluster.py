@@ -165,7 +165,7 @@ class Cluster:
             world.moment = self.scene.moment = self.moments.happens
         if has.crossings:
             self.people_away = not self.has_agents
-            self.scene.crosses = lambda call, left: self.moments.crosses(partial(self.clients.complete, call), left)
+            self.scene.crosses = lambda call, left: self.moments.reports(partial(self.clients.complete, call), left)
         if has.refusals:
             refusing = random.Random(f"refusals of {world.seed}")
             self.scene.refuses = lambda who: (

@@ -110,6 +110,13 @@ class Moments:
 
     # What comes just when its time ends.
 
+    def reports(self, then: Callable[[], None], left: float) -> None:
+        """Another system ends an external call at once, before its body has returned, or about when its time ends."""
+        if self._chance.random() < 0.4:
+            self._world.loop.call_later(self._chance.uniform(0, 0.5), then, context=Context())
+        else:
+            self.crosses(then, left)
+
     def crosses(self, then: Callable[[], None], seconds: float = _LIMIT) -> None:
         """Let it happen about so many seconds from now, or not at all."""
         if self._chance.random() < 0.7:

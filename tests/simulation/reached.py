@@ -14,6 +14,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -275,9 +276,8 @@ def kept(store: str = "") -> dict[int, list[str]]:
 def look(seeds: Sequence[int], jobs: int, store: str) -> Iterator[int]:
     """Run those that are not known yet. Yields how many are left."""
     put_probes()
-    from tests.simulation import places  # the first import of the product
-    from tests.simulation.run import run_seeds
-
+    places = import_module("tests.simulation.places")  # the first import of the product
+    run_seeds = import_module("tests.simulation.run").run_seeds
     places.only[:] = [store] if store else []
     path, known = _file(store), kept(store)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -265,6 +265,6 @@ class HttpClients:
         return thread
 
     def _unexpected(self, id: str, answer: Answer) -> None:
-        if answer.status == 404 and self._cluster.may_forget:
+        if answer.status == 404 and (self._cluster.may_forget or self._cluster.archive.is_gone(id)):
             return
         self._world.wrong("HTTP answers are expected ones", f"{id}: {answer.status} {answer.body}")

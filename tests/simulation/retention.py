@@ -59,6 +59,11 @@ class Archive:
         """Was such a call seen to end? Then its outcome is kept although the call may be gone."""
         return any(name[0] == id for name in self.ended)
 
+    def is_gone(self, id: str) -> bool:
+        """Has retention removed such a call by now?"""
+        self.look()
+        return any(name[0] == id for name in self.gone)
+
     def removed(self) -> Iterator[tuple[Record, float]]:
         """Each record that retention removed, with the time when it was found missing."""
         for name, at in self.gone.items():

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from functools import cache, partial
 from heapq import nlargest
+from re._constants import ANY, IN, LITERAL, NOT_LITERAL, POSSESSIVE_REPEAT  # type: ignore[attr-defined]
+from re._parser import SubPattern, parse  # type: ignore[attr-defined]
 from typing import Any
 
 import pytest
@@ -98,6 +100,31 @@ def _measure(part: int, parts: int, sample: int | None) -> None:
         except AssertionError as error:
             wrong.append(str(error))
     assert wrong == []
+
+
+def repeats_of_groups(parsed: Any) -> list[Any]:
+    """What is repeated possessively, more than one character each time."""
+    found = []
+    for kind, given in parsed:
+        if kind is POSSESSIVE_REPEAT and (len(given[2]) != 1 or given[2][0][0] not in (IN, LITERAL, NOT_LITERAL, ANY)):
+            found.append(given)
+        for part in given if isinstance(given, tuple | list) else [given]:
+            for inner in part if isinstance(part, list) else [part]:
+                if isinstance(inner, SubPattern):
+                    found += repeats_of_groups(inner)
+    return found
+
+
+def test_no_expression_repeats_a_group_possessively() -> None:
+    """`(?:ab)*+` matches wrongly before Python 3.11.5, and takes for ever (python/cpython#106052). `(?>(?:ab)*)` means the same."""
+    assert repeats_of_groups(parse(r"x(?:(?:ab)*+|c)"))
+    assert not repeats_of_groups(parse(r"[ab]*+(?>(?:ab)*)"))
+    wrong = [each.where for each in expressions() if each.pattern and repeats_of_groups(parse(_text(each.pattern)))]
+    assert wrong == []
+
+
+def _text(pattern: re.Pattern[Any]) -> str:
+    return pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
 
 
 @pytest.mark.parametrize("part", range(_PARTS))

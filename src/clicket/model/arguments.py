@@ -32,7 +32,7 @@ _SHORT = 512
 _BIG = 2**63
 
 _sorted_encoder = msgspec.json.Encoder(order="sorted")
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"?', re.DOTALL)
 """A JSON string. One without an end reaches to the end of the text: otherwise each quote in it would be tried as a beginning."""
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}

@@ -52,7 +52,7 @@ _BEYOND = re.compile("[\u0e00-\u1fff\u2e80-\U0010ffff]")
 """What folding may turn into characters of unspaced scripts, and they themselves."""
 
 _JOINT = re.compile(r"[._/](?<=[A-Za-z0-9].)[A-Za-z0-9]")  # begins with few characters: several times faster
-_IDENTIFIER = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++(?:[._/][A-Za-z0-9]++)++")
+_IDENTIFIER = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++(?>(?:[._/][A-Za-z0-9]++)+)")
 _SEPARATED = str.maketrans("./", "  ")
 _JOINED = str.maketrans("._/", "\ue010\ue011\ue012")
 """Characters for private use instead of those that separate tokens in the index."""

@@ -29,7 +29,7 @@ _MAX_CODE = 100_000
 """Characters that are rendered or highlighted; longer text is only escaped, which bounds the time."""
 _ROW, _MIN_ROWS, _MAX_ROWS = 27, 3, 18
 _TOKEN = re.compile(
-    r"""(?P<c>\#[^\n]*)|(?P<s>[rbfuRBFU]{0,2}(?:\"\"\"[^\\]*?\"\"\"|'''[^\\]*?'''|"(?:\\.|[^"\\\n]){0,500}+"|'(?:\\.|[^'\\\n]){0,500}+'))"""
+    r"""(?P<c>\#[^\n]*)|(?P<s>[rbfuRBFU]{0,2}(?:\"\"\"[^\\]*?\"\"\"|'''[^\\]*?'''|"(?>(?:\\.|[^"\\\n]){0,500})"|'(?>(?:\\.|[^'\\\n]){0,500})'))"""
     r"""|(?P<k>\b(?:False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from"""
     r"""|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield)\b)|(?P<n>\b\d[\w.]*)"""
 )

@@ -27,7 +27,7 @@ from clicket.interpreter.setup.target_python import pip, query
 __all__ = ["Packages", "PackagesFailed", "prepare"]
 
 _REQUIREMENT = re.compile(
-    r"([A-Za-z0-9](?:[\w.\-]*[A-Za-z0-9])?)\s*+(\[[\w\s,.\-]*+\]\s*+)?((?:[<>=!~]=?=?\s*+[\w.*+!\-]++\s*+(?:,\s*+)?)*+)"
+    r"([A-Za-z0-9](?:[\w.\-]*[A-Za-z0-9])?)\s*+(\[[\w\s,.\-]*+\]\s*+)?((?>(?:[<>=!~]=?=?\s*+[\w.*+!\-]++\s*+(?:,\s*+)?)*))"
 )
 _DIRECT = re.compile(
     rb"^Requires-Dist:[^\S\n]*+[\w.\-]++[^\S\n]*+(?:\[[^\]\n]*+\][^\S\n]*+)?@", re.MULTILINE | re.IGNORECASE

@@ -80,7 +80,7 @@ _ANSWERS = {
         re.compile("[省市县州国区镇村岛港山河湖]"),
     ),
     "person": (
-        re.compile(r"[A-ZÀ-Þ][\w.'’-]*+ (?:(?:de|la|von|van|of|al|bin|ibn|the|der) )*+[A-ZÀ-Þ]"),
+        re.compile(r"[A-ZÀ-Þ][\w.'’-]*+ (?>(?:(?:de|la|von|van|of|al|bin|ibn|the|der) )*)[A-ZÀ-Þ]"),
         re.compile("[·\u4e00-\u9fff]"),
     ),
     "name": (

@@ -27,7 +27,7 @@ __all__ = ["NOTHING_FOUND", "NOT_ANSWERED", "ExtractiveSynthesizer", "question_a
 
 _MAX_DOCUMENTS = 7
 """Documents that are read, the best ones."""
-_LINKING_WORDS = re.compile(r"(?<!\s)\s++(?:(?:[a-z]++|&)\s++)++")
+_LINKING_WORDS = re.compile(r"(?<!\s)\s++(?>(?:(?:[a-z]++|&)\s++)+)")
 """Words between names, as in "Stan in Toledo": each name is looked for by itself."""
 _MAX_TITLE = 120
 _MAX_PLAIN = 1_000

@@ -20,7 +20,7 @@ from clicket.text.terms import terms, terms_of_spans
 
 __all__ = ["Statement", "statements"]
 
-_BLOCK = re.compile(r"[^\n]++(?:\n(?![^\S\n]*+\n)[^\n]*+)*+")
+_BLOCK = re.compile(r"[^\n]++(?>(?:\n(?![^\S\n]*+\n)[^\n]*+)*)")
 _MARKED = re.compile(r"\s*(?:[-*+•·‣>]|#{1,6}|\d{1,3}[.)]|[一二三四五六七八九十]{1,3}、)\s|\s*```")
 _NUMBERED = re.compile(
     r"(?:Chapter|Appendix|Section|Part)\s+\w{1,5}\.?\s|(?:[A-Z]\.)?\d{1,3}(?:\.\d{1,3})+\.?\s+\S|[A-Z]\.\d{1,3}\.?\s"

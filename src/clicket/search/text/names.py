@@ -70,14 +70,14 @@ def _run(first: str, upper: str, inner: str, rest: str) -> str:
     faster."""
     short = rf"(?:(?<!{inner}{inner}{inner})|(?<=\bMrs)|(?<=\bRev)|(?<=\bGen))"
     gap = rf" (?={first})|{_LOOSE}|{_TIGHT}|(?=\.){short}{_STOP}"
-    return rf"{first}(?:(?<={upper})|(?<![^\W_].))(?:{inner}?{_STOP}{first})?+{rest}(?:(?:{gap}){first}{rest})*+"
+    return rf"{first}(?:(?<={upper})|(?<![^\W_].))(?>(?:{inner}?{_STOP}{first})?){rest}(?>(?:(?:{gap}){first}{rest})*)"
 
 
 _ASCII_RUN = re.compile(_run("[A-Z0-9]", "[A-Z]", "[A-Za-z0-9]", "[A-Za-z0-9]*+"), re.DOTALL)
 _ASCII_FIRST = re.compile(f"(.[A-Za-z0-9]*+)({_LOOSE})?[^A-Z0-9]*")
 """The first word of a run, and what is between it and the next."""
 _UPPER, _INNER = "A-ZÀ-ÖØ-Þ\u0100-\u017fΑ-ΩЀ-Я", rf"[^\W_{_CJK}]"
-_REST = rf"[A-Za-z0-9]*+(?:(?![\x00-\x7f]){_INNER}++)?+"
+_REST = rf"[A-Za-z0-9]*+(?>(?:(?![\x00-\x7f]){_INNER}++)?)"
 """Ends where unspaced text begins: "1987年由…" is a year, not a name."""
 _RUN = re.compile(_run(rf"[{_UPPER}\d]", f"[{_UPPER}]", _INNER, _REST), re.DOTALL)
 _FIRST = re.compile(rf"(.{_REST})({_LOOSE})?[^{_UPPER}\d]*")

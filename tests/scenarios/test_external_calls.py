@@ -15,7 +15,7 @@ from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound, make, sqlite_url, states
 
 from clicket import Runtime, State, ToolContext, tool
-from clicket.errors import Conflict, NotFound, UsageError
+from clicket.errors import Conflict, NotFound, RetryableError, UsageError
 from clicket.tools.pending import Pending, id_in
 
 tokens: list[str] = []
@@ -281,6 +281,38 @@ async def test_an_external_tool_must_hand_its_token_out() -> None:
         result = await rt.call("forgetful")
         assert result.error is not None
         assert "ctx.pending()" in result.error.message
+
+
+@pytest.mark.parametrize("end", ["raises", "is retried", "returns", "is cancelled"])
+async def test_a_result_that_was_acknowledged_while_the_body_runs_is_the_outcome(store: str, end: str) -> None:
+    began, ends = 0, asyncio.Event()
+
+    @tool(external=True, timeout=60.0, max_retries=2, retry_delay=0.0)
+    async def job(ctx: ToolContext) -> Any:
+        nonlocal began
+        began += 1
+        pending = ctx.pending()
+        await ctx.drain()
+        tokens.append(pending.token)
+        await ends.wait()
+        if end == "returns":
+            return "by the body"
+        raise RetryableError("not yet") if end == "is retried" else ValueError("broken")
+
+    async with make([job], store) as rt:
+        handle = await rt.submit("job", id="c")
+        await eventually(lambda: bool(tokens))
+        await rt.complete(tokens[0], "from outside")
+        if end == "is cancelled":
+            await rt.cancel("c")
+        else:
+            ends.set()
+        result = await handle.result(timeout=PATIENCE)
+        assert (result.state, result.output, began) == (State.COMPLETED, "from outside", 1)
+        record = await rt.get("c")
+        assert_sound(record)
+        with pytest.raises(Conflict):
+            await rt.complete(tokens[0], "again")
 
 
 async def test_another_runtime_over_the_store_completes(tmp_path: Path) -> None:

@@ -169,8 +169,10 @@ class Runner:
                     call.output = await (lane(call, tool) if begun is None else self._loop.guarded(call, tool, begun))
                     if call.output is None and tool.options.external:
                         call.output = _left_open(attempt_of(call).sink)
+                    if type(call.output) is not Pending:
+                        await self._close_token(call)
                     return
-                except asyncio.CancelledError:
+                except (asyncio.CancelledError, Parked):
                     raise
                 except BaseException as error:
                     begun = None
@@ -195,12 +197,14 @@ class Runner:
         verdict = after_attempt(_ended(call, options, error))
         if verdict is AfterAttempt.RETRY:
             await self._retry(call, options, error)
-        elif verdict in _PARKED:
+            return
+        if call.stopping != "shutdown":
+            await self._close_token(call)
+        if verdict in _PARKED:
             raise Parked(_PARKED[verdict], error) from error
-        elif verdict is AfterAttempt.STOP and call.stopping is not None:
+        if verdict is AfterAttempt.STOP and call.stopping is not None:
             raise Stopped(call.stopping)
-        else:
-            raise error
+        raise error
 
     async def _retry(self, call: Call, options: Options, error: BaseException) -> None:
         """Back off and begin another attempt."""
@@ -225,6 +229,17 @@ class Runner:
         if call.plan.lane == "ray":
             await self._ray.prepare(call)
         await self.begin(call)
+        _take_report(call)  # with the token of an earlier attempt
+
+    async def _close_token(self, call: Call) -> None:
+        """The attempt has ended by itself: its token works no more. A result that came while the body ran is the outcome."""
+        sink = attempt_of(call).sink
+        if sink is None or not sink.gave_token:
+            return
+        closed = {"text": "No result from outside is taken any more.", "external_closed": call.stopping or "attempt"}
+        self._journal.record(call.entry, "note", closed)
+        await self._journal.flush(call.entry)
+        _take_report(call)
 
     async def begin(self, call: Call) -> None:
         """Intent before effect: the attempt's start is durable before the tool's code runs."""
@@ -256,6 +271,13 @@ def _left_open(sink: CallSink | None) -> Pending:
             "ctx.pending(), and send its token to the system that does the work."
         )
     return Pending("")
+
+
+def _take_report(call: Call) -> None:
+    """A result from outside that is on record is the outcome, whatever the attempt was stopped for."""
+    if any(event.type == "reported" for event in call.entry.events):
+        forget_stop(call)
+        raise Parked("external")
 
 
 def _ended(call: Call, options: Options, error: BaseException) -> EndedAttempt:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tests.kit.children import is_running
 from tests.kit.waiting import eventually
-from tests.unit.sandbox.sandboxed import IS_ROOT, PATIENCE, groups, sandbox, sandboxed, start
+from tests.unit.sandbox.sandboxed import IS_ROOT, PATIENCE, groups, programs, sandbox, sandboxed, start
 
 from clicket.errors import UsageError
 from clicket.sandbox import (
@@ -222,14 +222,13 @@ async def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
                 await made.isolation()
 
 
-async def test_a_program_that_fails_at_start_reports_its_last_output(tmp_path: Path) -> None:
-    (tmp_path / "silent.py").write_text(
-        "import os\ndef main(*_):\n    os.write(2, b'my last words')\n    os._exit(9)\n"
-    )
-    tmp_path.chmod(0o755)
+async def test_a_program_that_fails_at_start_reports_its_last_output() -> None:
     for without in ((), ("namespaces",)):
-        with temp_folder() as temp:
-            made = Sandbox(path=[tmp_path], without=without, require="partial", temp=temp)
+        with temp_folder() as temp, programs() as folder:
+            silent = folder / "silent.py"
+            silent.write_text("import os\ndef main(*_):\n    os.write(2, b'my last words')\n    os._exit(9)\n")
+            silent.chmod(0o644)
+            made = Sandbox(path=[folder], without=without, require="partial", temp=temp)
             with pytest.raises(SandboxFailed, match="my last words"):
                 await made.start("silent")
             root = root_in(temp)

@@ -310,7 +310,7 @@ class Runtime:
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
-        self._opened.claimer.stop()
+        self._opened.claimer.stopped = True
 
     async def recover(self, *, progress: Progress | None = None) -> Recovered:
         """Take over, now, what dead owners left in the store. `progress` is called with the report so far."""

@@ -131,7 +131,7 @@ async def test_calls_wait_for_a_living_worker_of_their_version_and_go_to_another
     async with Runtime([versioned("1")], store=store, engine="workers") as submitter:
         busy = Runtime([versioned("1")], store=store)
         await busy.open()
-        busy.engine.claimer.closed = True  # it lives, but is too busy to claim
+        busy.engine.claimer.stopped = True  # it lives, but is too busy to claim
         handle = await submitter.submit("price")
         async with Runtime([versioned("2")], store=store) as worker:
             await worker.recover()
@@ -200,7 +200,7 @@ async def test_a_call_that_waits_for_a_session_does_not_wait_for_a_dead_worker(s
         holder = Runtime([Counter], store=store)
         await holder.open()
         assert (await submitter.call("counter", thread="t")).output == 1
-        holder.engine.claimer.closed = True
+        holder.engine.claimer.stopped = True
         async with Runtime([Counter], store=store) as worker:
             handle = await submitter.submit("counter", thread="t")
             await eventually(lambda: in_holders_queue(submitter))
@@ -239,11 +239,11 @@ async def test_a_session_of_a_drained_worker_is_lost_when_the_worker_has_ended(f
         Runtime([Counter], store=file_store, engine="workers") as submitter,
         Runtime([Counter], store=file_store) as worker,
     ):
-        worker.engine.claimer.closed = True  # the other worker opens the session
+        worker.engine.claimer.stopped = True  # the other worker opens the session
         holder = Runtime([Counter], store=file_store, lease=LEASE)
         await holder.open()
         assert (await submitter.call("counter", thread="t")).output == 1
-        worker.engine.claimer.closed = False
+        worker.engine.claimer.stopped = False
         await submitter.workers.drain(holder.workers.id)
         await holder.workers.until_drained()
         handle = await submitter.submit("counter", thread="t")

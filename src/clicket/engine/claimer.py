@@ -46,7 +46,8 @@ class WorkClaimer:
         self._rates = rates
         self._inputs = inputs
         self._spawn = spawn
-        self._stopped = False
+        self.stopped = False
+        """Calls that wait are left to other processes."""
         self._running = False
         self._again = False
         self.has_more = False
@@ -59,11 +60,7 @@ class WorkClaimer:
     @property
     def closed(self) -> bool:
         """Nothing is claimed any more."""
-        return self._stopped or self._phase.closing
-
-    def stop(self) -> None:
-        """Leave calls that wait to other processes from now on."""
-        self._stopped = True
+        return self.stopped or self._phase.closing
 
     def nudge(self) -> None:
         """There may be work: try to claim."""
@@ -89,8 +86,7 @@ class WorkClaimer:
         except ClicketError as error:
             logger.warning("no work could be claimed: %s", error)
         finally:
-            self._stopped = False
-        self._running = False
+            self._running = False
 
     async def claim(self) -> None:
         """Claim until nothing waits, or nothing more can start here."""

@@ -1,12 +1,14 @@
 """Which part acts when something happens to a call: the one table of what follows on what.
 
-It implements `inputs.py`. It is the only part that is made before those that it names; `attach` gives it them.
+It implements `inputs.py`. It is the only part that is made before those that it names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from clicket.call import Call, Late
 from clicket.engine.admission import Admission
@@ -32,10 +34,12 @@ from clicket.model.worker import WorkerState
 from clicket.ports import Stored
 from clicket.tools.nested import NestedCalls
 
-__all__ = ["Driver"]
+__all__ = ["Driver", "Parts"]
 
 
-class Driver:
+class Parts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """Those that act."""
+
     core: Core
     ending: Ending
     handover: HandOver
@@ -51,60 +55,59 @@ class Driver:
     draining: Draining
     nesting: NestedCallMaker
 
-    def attach(self, **parts: Any) -> None:
-        """Before anything happens."""
-        for name in Driver.__annotations__:
-            setattr(self, name, parts[name])
+
+class Driver:
+    parts: Parts  # set before anything happens
 
     # Slots.
 
     def slots_granted(self, call: Call) -> None:
-        self.running.start_attempt(call)
+        self.parts.running.start_attempt(call)
 
     def slots_refused(self, call: Call) -> None:
-        self.running.wait_in_queue(call)
+        self.parts.running.wait_in_queue(call)
 
     def stopped_before_start(self, call: Call) -> None:
-        self.handover.end_stopped(call)
+        self.parts.handover.end_stopped(call)
 
     # The cache.
 
     def found_in_cache(self, call: Call, output: Any) -> None:
-        self.admission.serve(call, output)
+        self.parts.admission.serve(call, output)
 
     def not_in_cache(self, call: Call) -> None:
-        self.admission.on_cache_miss(call)
+        self.parts.admission.on_cache_miss(call)
 
     def joined(self, call: Call) -> None:
-        self.running.wait_in_queue(call)
+        self.parts.running.wait_in_queue(call)
 
     # People, credentials, checks.
 
     def allowed(self, call: Call) -> None:
-        self.admission.resume(call)
+        self.parts.admission.resume(call)
 
     def not_granted(self, call: Call) -> None:
-        self.admission.keep_asking(call)
+        self.parts.admission.keep_asking(call)
 
     def credentials_found(self, call: Call) -> None:
-        self.admission.proceed(call)
+        self.parts.admission.proceed(call)
 
     def had_no_effect(self, call: Call, why: str) -> None:
-        self.recovery.run_again(call, why)
+        self.parts.recovery.run_again(call, why)
 
     # The body and the clock.
 
     def time_is_up(self, call: Call, reason: str) -> None:
-        self.stopping.expire(call, reason)
+        self.parts.stopping.expire(call, reason)
 
     def does_not_stop(self, call: Call) -> None:
-        self.running.abandon(call)
+        self.parts.running.abandon(call)
 
     def returned_late(self, call: Call, late: Late | None) -> None:
-        self.running.on_returned(call, late)
+        self.parts.running.on_returned(call, late)
 
     def calls_of(self, call: Call) -> NestedCalls:
-        return self.nesting.of(call)
+        return self.parts.nesting.of(call)
 
     # The journal.
 
@@ -112,50 +115,50 @@ class Driver:
         call = self._call_of(entry)
         if call is None:
             return
-        self.external.take(call, events)
+        self.parts.external.take(call, events)
         for event in events:
             if event.type == "cancel_requested" and can_stop(call):
-                self.stopping.stop(call, "cancel", clean(event.data.get("reason", "")))
+                self.parts.stopping.stop(call, "cancel", clean(event.data.get("reason", "")))
             elif event.type == "approval_given" and entry.waiting_for == "approval" and not call.ending:
                 if read(entry.id, entry.events).waiting_for == "approval":
                     continue  # another person must approve it, too
-                self.approvals.apply(call, event.data)
-                self.core.journal.commit(entry)
+                self.parts.approvals.apply(call, event.data)
+                self.parts.core.journal.commit(entry)
 
     def on_unsaved(self, entry: Entry, error: ClicketError) -> None:
         call = self._call_of(entry)
         if call is not None:
-            self.ending.answer(call, error)
+            self.parts.ending.answer(call, error)
 
     def on_not_created(self, entry: Entry, error: ClicketError) -> None:
         # The commit may have been made for a request, such as a cancellation, or for a reader: then nothing else ends the call here, and
         # its caller is to get the call that has its id.
         call = self._call_of(entry)
         if call is not None:
-            self.ending.on_created(call, error)
+            self.parts.ending.on_created(call, error)
 
     def _call_of(self, entry: Entry) -> Call | None:
-        return next((call for call in self.core.live.named(entry.id) if call.entry is entry), None)
+        return next((call for call in self.parts.core.live.named(entry.id) if call.entry is entry), None)
 
     # Calls in the store, and this worker.
 
     async def claimed(self, stored: Sequence[Stored]) -> None:
-        await self.recovery.resume(stored)
+        await self.parts.recovery.resume(stored)
 
     async def claimed_from_queue(self, stored: Sequence[Stored]) -> None:
-        await self.sessions.resume(stored)
+        await self.parts.sessions.resume(stored)
 
     async def session_lost(self, stored: Stored, message: str) -> None:
-        await self.recovery.lose_session(stored, message)
+        await self.parts.recovery.lose_session(stored, message)
 
     def offered(self, stored: Stored) -> bool:
-        return self.recovery.start_unclaimed(stored)
+        return self.parts.recovery.start_unclaimed(stored)
 
     def all_claimed(self) -> None:
-        if self.core.gives_away:
-            self.placement.ask_once()
+        if self.parts.core.gives_away:
+            self.parts.placement.ask_once()
         else:
-            self.offers.announce_changes()
+            self.parts.offers.announce_changes()
 
     def worker_is(self, state: WorkerState) -> None:
-        self.draining.apply(state)
+        self.parts.draining.apply(state)

@@ -33,7 +33,7 @@ from clicket.engine.core import Core
 from clicket.engine.credential_waits import CredentialWaits
 from clicket.engine.decisions import Decisions
 from clicket.engine.draining import Draining
-from clicket.engine.driver import Driver
+from clicket.engine.driver import Driver, Parts
 from clicket.engine.due_calls import DueCalls, LateStats
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
@@ -216,7 +216,7 @@ class Engine:
         draining = Draining(core, ending, admission)
         closing = Closing(core, ending, stopping, runner, processes, (workers, results, judges), tasks, background)
         closing.on_close.extend((book.close, entry.remove, credential_book.close))
-        driver.attach(
+        driver.parts = Parts(
             core=core, ending=ending, handover=handover, external=external, approvals=approvals, stopping=stopping, running=running,
             admission=admission, recovery=recovery, sessions=sessions, offers=offers, placement=placement, draining=draining,
             nesting=NestedCallMaker(core, admission, ending, handles, runner),

@@ -41,7 +41,7 @@ def modules(folder: Path, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("arguments", "most"),
-    [(("--help",), 6), (("ps", "--help"), 53), (("ps", "--all"), 82), (("show",), 82)],
+    [(("--help",), 6), (("ps", "--help"), 53), (("ps", "--all"), 83), (("show",), 83)],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_a_command_that_reads_imports_no_engine(tmp_path: Path, arguments: tuple[str, ...], most: int) -> None:

@@ -14,7 +14,7 @@ from tests.kit.examples import examples
 from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound, make, sqlite_url, states
 
-from clicket import Runtime, State, ToolContext, tool
+from clicket import DidNotHappen, Runtime, State, ToolContext, tool
 from clicket.errors import Conflict, NotFound, RetryableError, UsageError
 from clicket.tools.pending import Pending, id_in
 
@@ -313,6 +313,65 @@ async def test_a_result_that_was_acknowledged_while_the_body_runs_is_the_outcome
         assert_sound(record)
         with pytest.raises(Conflict):
             await rt.complete(tokens[0], "again")
+
+
+class Lost(Exception):
+    code = "outcome_unknown"
+
+
+async def test_each_attempt_has_a_token_of_its_own(store: str) -> None:
+    """The first one is closed when its attempt is over; that does not close the second one."""
+    fails = asyncio.Event()
+
+    async def had_none(call: Any, ctx: ToolContext) -> DidNotHappen:
+        return DidNotHappen()
+
+    @tool(external=True, timeout=60.0, max_retries=1, reconcile=had_none)
+    async def job(ctx: ToolContext) -> None:
+        pending = ctx.pending()
+        await ctx.drain()
+        tokens.append(pending.token)
+        if len(tokens) == 1:
+            await fails.wait()
+            raise Lost("the farm does not answer")
+
+    async with make([job], store) as rt:
+        handle = await rt.submit("job", id="c")
+        await eventually(lambda: len(tokens) == 1)
+        fails.set()
+        await eventually(lambda: len(tokens) == 2)
+        with pytest.raises(Conflict):
+            await rt.complete(tokens[0], "of the first")
+        await rt.complete(tokens[1], "of the second")
+        assert (await handle.result(timeout=PATIENCE)).output == "of the second"
+        assert_sound(await rt.get("c"))
+
+
+async def test_a_result_that_comes_in_the_pause_before_a_retry_is_the_outcome(store: str) -> None:
+    began = 0
+
+    @tool(external=True, timeout=60.0, max_retries=2, retry_delay=60.0)
+    async def job(ctx: ToolContext) -> None:
+        nonlocal began
+        began += 1
+        pending = ctx.pending()
+        await ctx.drain()
+        tokens.append(pending.token)
+        raise RetryableError("not yet")
+
+    async with make([job], store) as rt:
+        handle = await rt.submit("job", id="c")
+        await eventually(lambda: _is_retrying(rt))
+        await rt.emit(tokens[0], "streamed")
+        await rt.complete(tokens[0], None)
+        await rt.cancel("c")  # ends the pause
+        result = await handle.result(timeout=PATIENCE)
+        assert (result.state, result.output, began) == (State.COMPLETED, "streamed", 1)
+        assert_sound(await rt.get("c"))
+
+
+async def _is_retrying(rt: Runtime) -> bool:
+    return (await rt.get("c")).state is State.RETRYING
 
 
 async def test_another_runtime_over_the_store_completes(tmp_path: Path) -> None:

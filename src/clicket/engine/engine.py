@@ -85,7 +85,7 @@ from clicket.vault import Vault
 if TYPE_CHECKING:  # a runtime without webhooks does not import them
     from clicket.webhooks import Webhooks
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "Setup"]
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):

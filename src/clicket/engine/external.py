@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from clicket.call import Call
+from clicket.engine.call.foreign import token_closed
 from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.errors import ClicketError
@@ -40,8 +41,6 @@ class _Wait(msgspec.Struct):
 
 
 class External:
-    """`release(call)` releases every slot of the call."""
-
     def __init__(self, core: Core, ending: Ending) -> None:
         self._journal = core.journal
         self._clock = core.clock
@@ -95,13 +94,11 @@ class External:
         began_at = now - max(self._clock.now() - record.attempts[-1].started_at, 0.0)
         attempt_of(call).wait = _Wait(began_at, None if left is None else now + left, options.idle_timeout, now)
         self._journal.wait_for(entry, "external")
-        closed = next(
-            (e.data["external_closed"] for e in entry.events if e.type == "note" and "external_closed" in e.data), None
-        )
+        closed = token_closed(entry.events)
         if self._take_report(call, entry.events):
             return
         if closed is not None:
-            self._end(call, str(closed))
+            self._end(call, closed)
             return
         if record.deadline is not None:
             self._timers.deadline(
@@ -197,11 +194,13 @@ class External:
 
 
 def _emitted(events: Iterable[Event]) -> Any:
-    """The output that was streamed in the last attempt; None: none was."""
+    """The output that was streamed in the attempt whose token brought the result; None: none was."""
     spool: Spool | None = None
     for event in events:
         if event.type == "attempt_started":
             spool = None
+        elif event.type == "reported":
+            break
         elif event.type == "output":
             spool = spool or Spool(_MAX_OUTPUT)
             spool.add(event.data["content"])

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from clicket.engine.call.foreign import token_closed
 from clicket.engine.core import Core
 from clicket.errors import ClicketError, Conflict, NotFound, ResultUnserializable, UsageError
 from clicket.execution import progress_data
@@ -178,10 +179,10 @@ class ExternalResults:
             )
         if any(event.type == "cancel_requested" for event in events):
             raise Conflict(f"call {id!r} was cancelled, so its token does not work any more. Nothing was changed.")
-        if any("external_closed" in event.data for event in events if event.type == "note"):
-            raise Conflict(
-                f"call {id!r} has run out of time, so its token does not work any more. Nothing was changed."
-            )
+        closed = token_closed(events)
+        if closed is not None:
+            why = "has ended its attempt" if closed == "ended" else "has run out of time"
+            raise Conflict(f"call {id!r} {why}, so its token does not work any more. Nothing was changed.")
         attempts = sum(event.type == "attempt_started" for event in events)
         issued = _issued(events)[-1]
         if token is not None and (issued.get("attempt") != attempts or not fits(token, str(issued["hash"]))):

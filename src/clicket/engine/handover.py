@@ -17,6 +17,7 @@ from clicket.engine.placement import Placement
 from clicket.engine.questions import ask_for_approval, question_after_crash
 from clicket.engine.stored_calls import Closed
 from clicket.errors import ClicketError, StoreUnavailable
+from clicket.execution import gave_token
 from clicket.journal import Fenced
 from clicket.kernel import State
 from clicket.ports import sleep
@@ -129,7 +130,8 @@ class HandOver:
             self._give_up_ownership(call)
             return
         verdict = after_doubt(doubt_of(call.required_tool().options))
-        if verdict is AfterDoubt.CHECK:  # by the next owner
+        # The next owner asks the tool's check, or takes what a token brings until then.
+        if verdict is AfterDoubt.CHECK or gave_token(call):
             self._give_up_ownership(call)
             return
         text = f"the runtime was closed while attempt {entry.attempts} ran, and the attempt was stopped"

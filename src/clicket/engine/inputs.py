@@ -36,7 +36,7 @@ class Inputs(Protocol):
     def found_in_cache(self, call: Call, output: Any) -> None: ...
 
     def not_in_cache(self, call: Call) -> None:
-        """No equal call runs, either, or the one that ran had no result for this one."""
+        """Nor does an equal call run; or the one that ran, or the cache, had no result that serves this one."""
 
     def joined(self, call: Call) -> None:
         """An equal call runs, and this one waits for its result."""

@@ -389,10 +389,10 @@ class Recovery:
         due = _DUE if self._core.gives_away else 0.0
         if record.deadline is not None:
             left = record.deadline - age_of(self._clock, record, entry.events[0].data)
-            if left <= due:
+            if left <= due and record.waiting_for != "approval":
                 self._stop(call, "deadline")
                 return "cancelled"
-            self._timers.deadline(call, left)
+            self._timers.deadline(call, max(left, 0.0))
         if record.waiting_for != "approval":
             self._journal.wait_for(entry, None)
             self._admission.resume(call)

@@ -26,7 +26,7 @@ from clicket.execution.processes import ProcessPool
 from clicket.execution.ray.cluster import Cluster
 from clicket.execution.ray_lane import RayLane
 from clicket.execution.retry import backoff, describe, transient
-from clicket.execution.sink import CallSink
+from clicket.execution.sink import CallSink, gave_token
 from clicket.execution.stopping import (
     Parked,
     Stopped,
@@ -144,7 +144,9 @@ class Runner:
             return self.run(call)
         begin = self._begin
         begun = begin(call, tool)  # type: ignore[arg-type]  # as above
-        return None if begun is None else self.run(call, begun)
+        if begun is None:
+            return self._close_token(call) if _leaves_token(call) else None
+        return self.run(call, begun)
 
     async def run(self, call: Call, begun: Awaitable[Any] | None = None) -> None:
         """Attempt until one succeeds (then its output is `call.output`), or raise what ended the last one.
@@ -162,6 +164,7 @@ class Runner:
                 if call.plan.lane in PREPARED:
                     await (self._ray if call.plan.lane == "ray" else self._processes).prepare(call)
                 await self.begin(call)
+                await self._take_report(call)  # with the token of an earlier attempt, whose process has gone
             while call.stopping is None or begun is not None:
                 try:
                     if tool.options.credentials:
@@ -169,14 +172,15 @@ class Runner:
                     call.output = await (lane(call, tool) if begun is None else self._loop.guarded(call, tool, begun))
                     if call.output is None and tool.options.external:
                         call.output = _left_open(attempt_of(call).sink)
-                    if type(call.output) is not Pending:
-                        await self._close_token(call)
-                    return
-                except (asyncio.CancelledError, Parked):
+                except asyncio.CancelledError:
                     raise
                 except BaseException as error:
                     begun = None
                     await self._go_on(call, tool.options, error)
+                else:
+                    if _leaves_token(call):
+                        await self._close_token(call)
+                    return
             raise Stopped(call.stopping)
         finally:
             (self._ray if call.plan.lane == "ray" else self._processes).release(call)
@@ -198,8 +202,7 @@ class Runner:
         if verdict is AfterAttempt.RETRY:
             await self._retry(call, options, error)
             return
-        if call.stopping != "shutdown":
-            await self._close_token(call)
+        await self._close_after(call)
         if verdict in _PARKED:
             raise Parked(_PARKED[verdict], error) from error
         if verdict is AfterAttempt.STOP and call.stopping is not None:
@@ -209,6 +212,9 @@ class Runner:
     async def _retry(self, call: Call, options: Options, error: BaseException) -> None:
         """Back off and begin another attempt."""
         attempt, trace = attempt_of(call), ""
+        if gave_token(call):
+            await self._journal.flush(call.entry)  # it reads what other processes wrote
+            await self._take_report(call)
         if isinstance(error, Stopped):
             forget_stop(call)
             reason = stop_error(call, error.reason)
@@ -225,21 +231,38 @@ class Runner:
             log_failure(call.entry.tool, call.id, number, trace)
         self._journal.advance(call.entry, State.RETRYING, data)
         self._journal.commit(call.entry)
-        await self._wait(call, delay)
+        try:
+            await self._wait(call, delay)
+        except Stopped:
+            await self._close_after(call)  # the token of the last attempt works until the next one begins
+            raise
         if call.plan.lane == "ray":
             await self._ray.prepare(call)
         await self.begin(call)
-        _take_report(call)  # with the token of an earlier attempt
+        await self._take_report(call)  # with the token of an earlier attempt
+
+    async def _close_after(self, call: Call) -> None:
+        """The attempt ends without an output. A process that closes leaves the token open: the next owner of the call takes what comes."""
+        if call.stopping != "shutdown" and not attempt_of(call).abandoned and gave_token(call):
+            await self._close_token(call)
 
     async def _close_token(self, call: Call) -> None:
-        """The attempt has ended by itself: its token works no more. A result that came while the body ran is the outcome."""
-        sink = attempt_of(call).sink
-        if sink is None or not sink.gave_token:
-            return
-        closed = {"text": "No result from outside is taken any more.", "external_closed": call.stopping or "attempt"}
+        """The token of this attempt works no more. A result that came while the body ran is the outcome."""
+        closed = {
+            "text": "No result from outside is taken for this attempt.",
+            "external_closed": call.stopping or "ended",
+        }
         self._journal.record(call.entry, "note", closed)
         await self._journal.flush(call.entry)
-        _take_report(call)
+        await self._take_report(call)
+
+    async def _take_report(self, call: Call) -> None:
+        """A result from outside that is on record is the outcome, whatever the attempt was stopped for."""
+        if any(event.type == "reported" for event in call.entry.events):
+            forget_stop(call)
+            if call.entry.state is State.RETRYING:  # no call ends well from there
+                await self.begin(call)
+            raise Parked("external")
 
     async def begin(self, call: Call) -> None:
         """Intent before effect: the attempt's start is durable before the tool's code runs."""
@@ -273,11 +296,9 @@ def _left_open(sink: CallSink | None) -> Pending:
     return Pending("")
 
 
-def _take_report(call: Call) -> None:
-    """A result from outside that is on record is the outcome, whatever the attempt was stopped for."""
-    if any(event.type == "reported" for event in call.entry.events):
-        forget_stop(call)
-        raise Parked("external")
+def _leaves_token(call: Call) -> bool:
+    """Has the body returned an output of its own although it gave its token away?"""
+    return gave_token(call) and type(call.output) is not Pending
 
 
 def _ended(call: Call, options: Options, error: BaseException) -> EndedAttempt:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from clicket.execution.processes import ProcessPool
     from clicket.execution.ray.cluster import Cluster, check_ray
     from clicket.execution.retry import backoff, describe, transient
-    from clicket.execution.sink import CallSink, progress_data, turn_log_of
+    from clicket.execution.sink import CallSink, gave_token, progress_data, turn_log_of
     from clicket.execution.spool import Spool
     from clicket.execution.stopping import (
         PARKED,
@@ -94,6 +94,7 @@ __all__ = [
     "describe",
     "entries_in",
     "explain",
+    "gave_token",
     "grant",
     "granted",
     "is_abandoned",
@@ -123,7 +124,7 @@ _HOMES = {
     "ray.cluster": "Cluster check_ray",
     "retry": "backoff describe transient",
     "lanes": "PREPARED lane_of",
-    "sink": "CallSink progress_data turn_log_of",
+    "sink": "CallSink gave_token progress_data turn_log_of",
     "spool": "Spool",
     "stopping": "PARKED Parked Stopped attempt_of can_stop cancel_with_caller explain is_abandoned park state_of stop "
     "stop_error",

@@ -34,7 +34,16 @@ from clicket.tools.nested import NestedCalls
 from clicket.tools.pending import digest_of, new_token
 from clicket.vault import Vault, Window, has_token, hide, hide_text
 
-__all__ = ["CallSink", "context_for", "progress_data", "questions", "relay", "sent_context", "turn_log_of"]
+__all__ = [
+    "CallSink",
+    "context_for",
+    "gave_token",
+    "progress_data",
+    "questions",
+    "relay",
+    "sent_context",
+    "turn_log_of",
+]
 
 MAX_OUTPUT_EVENTS = 1_000
 MAX_OUTPUT_BYTES = 1024 * 1024
@@ -338,6 +347,12 @@ def questions(ctx: ToolContext) -> Questions:
     """What an async tool asks people."""
     assert isinstance(ctx.sink, CallSink), "a tool that asks is async, and runs on the loop"
     return ctx.sink.questions()
+
+
+def gave_token(call: Call) -> bool:
+    """Has the body of the call's attempt asked for its token? From then on another system may end the call."""
+    sink: CallSink | None = None if call.attempt is None else call.attempt.sink
+    return sink is not None and sink.gave_token
 
 
 def turn_log_of(ctx: ToolContext) -> TurnLog:

@@ -10,9 +10,9 @@ __all__ = ["Execute"]
 
 
 class Execute:
-    name = "execute"
-
     """`start(call)` runs it. None: it ended without waiting."""
+
+    name = "execute"
 
     def __init__(self, start: Callable[[Call], Awaitable[None] | None]) -> None:
         self.start = start

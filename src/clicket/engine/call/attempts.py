@@ -19,7 +19,7 @@ class EndedAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stopped: str = ""
     """Why the body was stopped; empty: it ended by itself."""
     is_transient: bool = False
-    """The next attempt may succeed where this one failed."""
+    """There are retries, and the next attempt may succeed where this one failed."""
     is_lost: bool = False
     """The body's process or machine was lost while it ran."""
     may_go_on: bool = True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from clicket.model import Event, EventType, is_unresolved, read
 
-__all__ = ["AFTER_THE_END", "may_write", "open_question"]
+__all__ = ["AFTER_THE_END", "may_write", "open_question", "token_closed"]
 
 AFTER_THE_END = ("late_result", "resolved")
 """Events that an ended call takes. They change no state, so no owner has to read them."""
@@ -33,6 +33,16 @@ def open_question(events: Sequence[Event]) -> str | None:
     if record.waiting_for != "approval" or record.approval is None or _is_closed(events):
         return None
     return str(record.approval["hash"])
+
+
+def token_closed(events: Sequence[Event]) -> str | None:
+    """Why the token of the last attempt works no more; None: no event says so. Each attempt has a token of its own."""
+    for event in reversed(events):
+        if event.type == "attempt_started":
+            return None
+        if event.type == "note" and "external_closed" in event.data:
+            return str(event.data["external_closed"])
+    return None
 
 
 def _is_closed(events: Sequence[Event]) -> bool:

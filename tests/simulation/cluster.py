@@ -49,6 +49,8 @@ _LONG_REST = 600.0
 """More of them for calls of a schedule, which run one after another."""
 _REST = 240.0
 """Seconds after the faults in which everything must have ended."""
+_STEP_OF_REST, _MORE_REST = 60.0, 900.0
+"""After them each step must bring a body or a request to a model, for so long at most."""
 
 
 class Member:
@@ -249,6 +251,7 @@ class Cluster:
         if self.disk_faults is not None:
             self.disk_faults.calm()
         self.world.loop.on_step = lambda: None
+        self.world.loop.slow = 0.0  # else leases are lost for ever
         for member in self.members:
             member.node.skew = 0.0
         self.gives_away = -1
@@ -256,6 +259,7 @@ class Cluster:
             await self.outage()
         began = self.world.now
         until = began + _REST + (_LONG_REST if self.has_schedule else 0.0)
+        most, done = until + _MORE_REST, -1
         while self.world.now < until:
             self._wind_up(began)
             await asyncio.sleep(1.0)
@@ -264,6 +268,8 @@ class Cluster:
                 await self.read_books()
                 if self.is_at_rest(began):  # a schedule may have made a call meanwhile
                     return
+            if self.world.now >= until and done != (done := len(self.scene.bodies) + len(self.scene.requests)):
+                until = min(self.world.now + _STEP_OF_REST, most)  # turns of one thread follow one another
         self._judge_unrest()
 
     def _judge_unrest(self) -> None:

@@ -254,11 +254,14 @@ async def rated(before: float, after: float, ctx: ToolContext) -> dict[str, Any]
 @tool(idempotent=True, timeout=4, max_retries=0)
 async def deadly(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
     """Its process dies each time."""
-    scene().begin(ctx, before)
-    await asyncio.sleep(before)
-    scene().kill(NODE.get())
-    await asyncio.sleep(after)
-    return scene().effect(ctx)
+    body = scene().begin(ctx, before)
+    try:
+        await asyncio.sleep(before)
+        scene().kill(NODE.get())
+        await asyncio.sleep(after)
+        return scene().effect(ctx)
+    finally:
+        body.ended = scene().world.now  # it was stopped first
 
 
 @tool(idempotent=True, max_concurrency=2, timeout=1, max_retries=2, retry_delay=0.1)

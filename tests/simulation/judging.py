@@ -163,8 +163,8 @@ def bodies_are_stopped_in_time(cluster: Cluster, records: list[Record]) -> Wrong
 
 
 def silent_bodies_are_stopped(cluster: Cluster, records: list[Record]) -> Wrong:
-    """A stream that says nothing for its idle timeout of 1.5 s is stopped."""
-    if cluster.is_slow or cluster.faults["pause"] or cluster.faults["cut"]:
+    """A stream that says nothing for its idle timeout of 1.5 s is stopped. What it says waits for a store that does not answer."""
+    if cluster.is_slow or cluster.network.was_bad or cluster.faults["pause"] or cluster.faults["cut"]:
         return
     for body in cluster.scene.bodies:
         if body.tool == "stream" and body.ended is not None:

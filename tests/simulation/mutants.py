@@ -217,7 +217,13 @@ _CALLS = (
     Mutant(
         "the deadline of a call is lost when it is taken over",
         "calls",
-        (Change("engine/recovery.py", "            self._timers.deadline(call, left)\n", ""),),
+        (
+            Change(
+                "engine/recovery.py",
+                "            self._timers.deadline(call, max(left, 0.0))\n        if record.waiting_for",
+                "        if record.waiting_for",
+            ),
+        ),
         "A deadline bounds the whole call, in whichever process it runs.",
     ),
     Mutant(
@@ -620,11 +626,8 @@ _EXTERNAL = (
         (
             Change(
                 "engine/external_results.py",
-                '        if any("external_closed" in event.data for event in events if event.type == "note"):\n'
-                "            raise Conflict(\n"
-                '                f"call {id!r} has run out of time, so its token does not work any more. Nothing was changed."\n'
-                "            )\n",
-                "",
+                "        closed = token_closed(events)\n",
+                "        closed = None\n",
             ),
         ),
         "A result from outside that was acknowledged is the outcome; one that comes after the wait was closed is refused.",

@@ -250,8 +250,9 @@ def a_secret_is_shown_nowhere(cluster: Cluster, records: list[Record]) -> Wrong:
 
 
 def a_credential_ends_the_wait(cluster: Cluster, records: list[Record]) -> Wrong:
-    """A call goes on soon after its caller's credential is put, in any process. (Where nothing fails, or nothing fails any more.)"""
-    troubled = cluster.faults or cluster.is_slow or cluster.network.was_bad
+    """A call goes on soon after its caller's credential is put, in any process. (Where nothing fails and no worker is cordoned, or not any
+    more.)"""
+    troubled = cluster.faults or cluster.is_slow or cluster.network.was_bad or cluster.features.operators
     for record in records:
         since = next(
             (event.at - EPOCH for event in record.events if event.data.get("waiting_for") == "credential"), None

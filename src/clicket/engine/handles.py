@@ -11,15 +11,17 @@ from clicket.engine.core import Core
 from clicket.engine.decisions import Decisions
 from clicket.engine.ending import Ending
 from clicket.engine.kept_outcomes import KEPT, KeptOutcomes
-from clicket.errors import ClicketError, NotFound
+from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.journal import Fenced
 from clicket.model import Event, ToolCall, ToolResult, read, result_of
-from clicket.ports import Stored
+from clicket.ports import Stored, sleep
 
 __all__ = ["MOST_TRIES", "CallHandle", "Handles"]
 
 MOST_TRIES = 3
 """How often a call is made anew whose id was refused, and then was free: the kept outcome was too old."""
+_AGAIN = 1.0
+"""Seconds until a store is asked again that did not answer."""
 
 
 class Handles:
@@ -30,6 +32,7 @@ class Handles:
         self._live = core.live
         self._arguments = core.arguments
         self._stored_calls = core.stored_calls
+        self._phase = core.phase
         self._kept = kept
         self._ending = ending
         self._decisions = decisions
@@ -139,6 +142,18 @@ class Handles:
             return False
         return await self._decisions.cancel(handle.id, handle.thread, handle.caller, reason)
 
+    async def leave(self, handle: CallHandle, reason: str) -> None:
+        """Cancel a call, once the store answers."""
+        while not self._phase.closing:
+            try:
+                await self.cancel(handle, reason)
+            except StoreUnavailable:
+                await sleep(self._journal.clock, _AGAIN)
+            except ClicketError:  # it is not there any more
+                return
+            else:
+                return
+
 
 class CallHandle:
     """A call that was accepted: durable, and running, waiting or ended somewhere."""
@@ -175,9 +190,8 @@ class CallHandle:
         return await self._handles.cancel(self, reason)
 
     async def leave(self, reason: str) -> None:
-        """Cancel the call of a caller that is gone; errors are not raised."""
-        with suppress(ClicketError):
-            await self.cancel(reason)
+        """Cancel the call of a caller that is gone: nobody else would try again."""
+        await self._handles.leave(self, reason)
 
     def __repr__(self) -> str:
         return f"<call {self.id}>"

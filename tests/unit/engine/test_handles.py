@@ -13,7 +13,7 @@ from clicket import tool
 from clicket.engine.handles import CallHandle, Handles
 from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.stored_calls import POLL_FIRST, Closed
-from clicket.errors import NotFound
+from clicket.errors import NotFound, StoreUnavailable
 from clicket.journal import Fenced
 from clicket.kernel import State
 from clicket.model import Event
@@ -36,6 +36,8 @@ class Parts(Lower):
             self.cancelled.append(given)
             if given[-1] == "broken":
                 raise NotFound("gone")
+            if given[-1] == "cut off" and len(self.cancelled) < 3:
+                raise StoreUnavailable("away")
             return True
 
         decisions: Any = Recorder(find_live=find_live, cancel=cancel)
@@ -175,4 +177,17 @@ async def test_a_call_that_was_given_away_is_not_read_back(monkeypatch: pytest.M
     await parts.clock.run(POLL_FIRST)
     assert reads == [given - 1]
     waiting.cancel()
+    await parts.settle()
+
+
+async def test_a_call_whose_caller_has_gone_is_cancelled_once_the_store_answers() -> None:
+    parts = Parts()
+    call = parts.running("echo")
+    left = asyncio.ensure_future(parts.handles.of(call).leave("cut off"))
+    await parts.clock.run(1.0)
+    assert not left.done()
+    await parts.clock.run(1.0)
+    assert left.done()
+    assert len(parts.cancelled) == 3
+    parts.finish(call)
     await parts.settle()

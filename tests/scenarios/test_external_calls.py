@@ -370,6 +370,35 @@ async def test_a_result_that_comes_in_the_pause_before_a_retry_is_the_outcome(st
         assert_sound(await rt.get("c"))
 
 
+async def test_a_cancel_counts_that_comes_while_an_attempt_with_a_token_is_decided_about(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = 0
+
+    @tool(external=True, idempotent=True, timeout=0.05, max_retries=2, retry_delay=0.0)
+    async def job(ctx: ToolContext) -> None:
+        nonlocal began
+        began += 1
+        ctx.pending()
+        await ctx.drain()
+        await asyncio.Event().wait()
+
+    async with make([job], store) as rt:
+        journal, stopping = rt.engine.journal, rt.engine.stopping
+        flush = journal.flush
+
+        async def flushed(entry: Any) -> None:
+            (call,) = rt.engine.live.named("c")
+            if call.stopping == "attempt":
+                stopping.cancel(call, "enough")
+            await flush(entry)
+
+        monkeypatch.setattr(journal, "flush", flushed)
+        result = await (await rt.submit("job", id="c")).result(timeout=PATIENCE)
+        assert (result.state, began) == (State.CANCELLED, 1)
+        assert_sound(await rt.get("c"))
+
+
 async def _is_retrying(rt: Runtime) -> bool:
     return (await rt.get("c")).state is State.RETRYING
 

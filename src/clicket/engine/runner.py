@@ -197,7 +197,10 @@ class Runner:
         return await self._loop.attempt(call, tool)
 
     async def _go_on(self, call: Call, options: Options, error: BaseException) -> None:
-        """Begin another attempt, or raise what ends the body."""
+        """Begin another attempt, or raise what ends the body. What other processes wrote is read before that is decided."""
+        if self._is_open(call):
+            await self._journal.flush(call.entry)
+            await self._take_report(call)
         verdict = after_attempt(_ended(call, options, error))
         if verdict is AfterAttempt.RETRY:
             await self._retry(call, options, error)
@@ -212,9 +215,6 @@ class Runner:
     async def _retry(self, call: Call, options: Options, error: BaseException) -> None:
         """Back off and begin another attempt."""
         attempt, trace = attempt_of(call), ""
-        if gave_token(call):
-            await self._journal.flush(call.entry)  # it reads what other processes wrote
-            await self._take_report(call)
         if isinstance(error, Stopped):
             forget_stop(call)
             reason = stop_error(call, error.reason)
@@ -242,9 +242,14 @@ class Runner:
         await self._take_report(call)  # with the token of an earlier attempt
 
     async def _close_after(self, call: Call) -> None:
-        """The attempt ends without an output. A process that closes leaves the token open: the next owner of the call takes what comes."""
-        if call.stopping != "shutdown" and not attempt_of(call).abandoned and gave_token(call):
+        """The attempt ends without an output."""
+        if self._is_open(call):
             await self._close_token(call)
+
+    @staticmethod
+    def _is_open(call: Call) -> bool:
+        """May a result from outside come, and count? A process that closes leaves that to the next owner of the call."""
+        return call.stopping != "shutdown" and not attempt_of(call).abandoned and gave_token(call)
 
     async def _close_token(self, call: Call) -> None:
         """The token of this attempt works no more. A result that came while the body ran is the outcome."""

@@ -242,7 +242,7 @@ class Runtime:
             return await handle.result()
         except CancelledError:
             if engine.gives_away and not engine.is_closing:  # the process that runs it would not notice
-                engine.tasks.spawn(engine.handles.of(call).leave("its caller was cancelled"))
+                engine.handles.of(call).leave("its caller was cancelled")
             raise
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:

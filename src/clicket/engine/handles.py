@@ -33,6 +33,7 @@ class Handles:
         self._arguments = core.arguments
         self._stored_calls = core.stored_calls
         self._phase = core.phase
+        self._spawn = core.spawn
         self._kept = kept
         self._ending = ending
         self._decisions = decisions
@@ -142,8 +143,10 @@ class Handles:
             return False
         return await self._decisions.cancel(handle.id, handle.thread, handle.caller, reason)
 
-    async def leave(self, handle: CallHandle, reason: str) -> None:
-        """Cancel a call, once the store answers."""
+    def leave(self, handle: CallHandle, reason: str) -> None:
+        self._spawn(self._leave(handle, reason))
+
+    async def _leave(self, handle: CallHandle, reason: str) -> None:
         while not self._phase.closing:
             try:
                 await self.cancel(handle, reason)
@@ -189,9 +192,9 @@ class CallHandle:
         """Ask the call to end. True: it took effect or is on record; False: it had ended already."""
         return await self._handles.cancel(self, reason)
 
-    async def leave(self, reason: str) -> None:
-        """Cancel the call of a caller that is gone: nobody else would try again."""
-        await self._handles.leave(self, reason)
+    def leave(self, reason: str) -> None:
+        """Cancel the call, whose caller has gone, in the background. If the store does not answer, it is tried until it does."""
+        self._handles.leave(self, reason)
 
     def __repr__(self) -> str:
         return f"<call {self.id}>"

@@ -35,7 +35,6 @@ class NestedCallMaker:
         self._ending = ending
         self._handles = handles
         self._runner = runner
-        self._spawn = core.spawn
         self._phase = core.phase
         self._waits: dict[Call, int] = {}
         """Running calls, and how many of their own calls wait for a person."""
@@ -108,7 +107,7 @@ class NestedCallMaker:
     def _leave(self, parent: Call, handle: CallHandle) -> None:
         """A call whose program is gone is cancelled; one that another process may continue is not."""
         if parent.stopping != "shutdown" and not self._phase.closing:
-            self._spawn(handle.leave(_STOPPED))
+            handle.leave(_STOPPED)
 
     async def _hand_back(self, parent: Call) -> None:
         """The runtime takes no more calls: the next one over this store runs the program again, and finds what had finished."""

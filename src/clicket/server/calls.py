@@ -52,7 +52,7 @@ _FILTERS = ("thread", "tool", "since", "until", "waiting_for", "code", "request_
 
 
 class _Handle(Handle, Protocol):
-    async def leave(self, reason: str) -> None: ...
+    def leave(self, reason: str) -> None: ...
 
 
 class CallHandlers:
@@ -263,7 +263,7 @@ async def _wait(request: Request, handle: _Handle, seconds: float | None, *, can
         if ending.done():
             return ending.result()
         if leaving is not None and leaving.done():
-            await handle.leave("its client went away")
+            handle.leave("its client went away")
             raise ClientDisconnected
         return None
     finally:

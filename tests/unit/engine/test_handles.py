@@ -146,7 +146,9 @@ async def test_a_cancel_names_the_whole_call_and_a_caller_that_left_need_not_hea
     assert parts.cancelled == [("a", "t", "ann", "enough")]
     with pytest.raises(NotFound):
         await handle.cancel("broken")
-    await handle.leave("broken")
+    handle.leave("broken")
+    await parts.settle()
+    assert parts.cancelled[-1] == ("a", "t", "ann", "broken")
     assert repr(handle) == "<call a>"
 
 
@@ -183,11 +185,10 @@ async def test_a_call_that_was_given_away_is_not_read_back(monkeypatch: pytest.M
 async def test_a_call_whose_caller_has_gone_is_cancelled_once_the_store_answers() -> None:
     parts = Parts()
     call = parts.running("echo")
-    left = asyncio.ensure_future(parts.handles.of(call).leave("cut off"))
+    parts.handles.of(call).leave("cut off")
     await parts.clock.run(1.0)
-    assert not left.done()
-    await parts.clock.run(1.0)
-    assert left.done()
+    assert len(parts.cancelled) == 2
+    await parts.clock.run(5.0)
     assert len(parts.cancelled) == 3
     parts.finish(call)
     await parts.settle()

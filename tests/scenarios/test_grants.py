@@ -443,6 +443,30 @@ async def test_a_call_that_is_cancelled_or_late_meanwhile_does_not_run(
     assert paid == [1]
 
 
+@pytest.mark.parametrize("approves", [False, True])
+async def test_a_person_who_decides_meanwhile_is_the_one_who_decided(
+    tmp_path: Any, pay: Any, paid: list[int], slow_grants: asyncio.Event, approves: bool
+) -> None:
+    url = f"sqlite:///{tmp_path / 'calls.db'}"
+    async with make([pay], url, policy=ASK) as rt, make([pay], url, policy=ASK) as other:
+        slow_grants.set()
+        await grant(rt, {})
+        slow_grants.clear()
+        first = asyncio.create_task(rt.submit("pay", {"amount": 2}, id="seen"))
+        await asyncio.sleep(0)
+        handle = await rt.submit("pay", {"amount": 2}, id="seen")  # stores the question
+        decide = other.approve if approves else other.deny
+        assert await decide("seen", by="Bea")
+        slow_grants.set()
+        result = await handle.result()
+        await first
+        record = await rt.get("seen")
+        assert [event.data["by"] for event in record.events if event.type == "approval_given"] == ["Bea"]
+        assert result.success is approves
+        assert_sound(record)
+    assert paid == [1, 2][: 1 + approves]
+
+
 async def test_a_runtime_that_closes_meanwhile_leaves_the_question(
     tmp_path: Any, pay: Any, paid: list[int], slow_grants: asyncio.Event
 ) -> None:

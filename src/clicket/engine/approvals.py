@@ -42,6 +42,7 @@ class Approvals:
         self._caching = core.caching
         self._arguments = core.arguments
         self._grants = core.grants
+        self._requests = core.requests
         self._inputs = core.inputs
         self._spawn = core.spawn
 
@@ -83,12 +84,25 @@ class Approvals:
         if grant is None:
             self._inputs.not_granted(call)
             return
-        decision = granted_decision(grant)
+        if call.entry.is_new:
+            self._answer_at_once(call, granted_decision(grant))
+        else:
+            await self._answer_unless_answered(call, granted_decision(grant))
+
+    def _answer_at_once(self, call: Call, decision: dict[str, Any]) -> None:
+        """The question and its answer are one commit."""
         self._journal.record(call.entry, "approval_given", decision)
         try:
             self.apply(call, decision)
         except ClicketError as error:  # no caller is waiting here, so the error is recorded on the call
             self._ending.on_created(call, error)
+
+    async def _answer_unless_answered(self, call: Call, decision: dict[str, Any]) -> None:
+        """The question is on record, so a person may have answered it by now: the first answer counts."""
+        try:
+            await self._requests.write_own(call.entry, "approval_given", decision)
+        except ClicketError as error:
+            logger.warning("call %s: the grant could not answer its question, so a person is asked: %s", call.id, error)
 
     def _ask(self, call: Call, question: Question, purpose: str, reason: str, timeout: float | None) -> None:
         ask_for_approval(self._journal, call, question, purpose=purpose, reason=reason, timeout=timeout)

@@ -60,6 +60,15 @@ class Requests:
             raise StoreUnavailable(f"call {stored.id} cannot be written to: its row and its events disagree.")
         return found[0]
 
+    async def write_own(self, entry: Entry, kind: EventType, data: dict[str, Any]) -> None:
+        """As `write`, into a live call that is on record, and take in what other processes wrote: of requests that exclude each other the
+        first one counts."""
+        await self._journal.flush(entry)
+        found = await self._store.load(entry.id, entry.thread, entry.caller)
+        if found and found[0].damaged is None:
+            await self.write(found[0], kind, data)
+        await self.append_empty(entry)
+
     async def append_empty(self, entry: Entry) -> None:
         """Append nothing to a live call, to learn what other processes wrote into it: the store then refuses the append as stale, and
         the journal takes their events in. A call that is not stored has none, even if another one has its id."""

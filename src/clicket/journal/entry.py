@@ -125,6 +125,11 @@ class Entry:
         return bool(self.rows) or self.opening is not None
 
     @property
+    def is_new(self) -> bool:
+        """Is nothing of it on record, nor on its way to the store?"""
+        return not self.durable and self.inflight is None
+
+    @property
     def is_idle(self) -> bool:
         """Is everything durable that was staged?"""
         return self.inflight is None and not self.rows and self.opening is None

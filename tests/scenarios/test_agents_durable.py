@@ -12,9 +12,10 @@ from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, Joins, Says, asks, assert_events_in_order, called, check_legal, check_pairs
 from tests.scenarios.kit import make
 
-from clicket import Runtime, tool
+from clicket import Policy, Runtime, State, tool
 from clicket.agents import AgentBusy, AgentEvent, AgentState, ReActAgent
 from clicket.agents.context_window import ContextWindow
+from clicket.engine.running import Running
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
 from clicket.testing import ScriptedModel
@@ -243,6 +244,35 @@ async def test_a_runtime_that_closes_hands_its_turns_back(sqlite: str) -> None:
         check_pairs(result.messages)
         assert await agent.resume("t") is None
         assert_events_in_order([event async for event in agent.events("t")])
+
+
+async def test_a_turn_that_is_stopped_before_it_goes_on_ends_its_calls(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stop comes after the start of the next attempt is on record, and before its body runs."""
+    asked, run_in_own_task = Policy(ask=["echo"]), Running.run_in_own_task
+    rt = make([echo], sqlite, policy=asked, close_timeout=0.0)
+    async with rt:
+        await ReActAgent(rt, ScriptedModel([[("echo", {"text": "x"})]])).begin("go", thread="t")
+        await eventually(lambda: _waits(rt))
+    after = make([echo], sqlite, policy=asked)
+    agent = ReActAgent(after, ScriptedModel([]))
+
+    def stopped_first(self: Running, call: Any) -> None:
+        if call.entry.tool == "agent:react":
+            self._stopping.cancel(call, "enough")
+        run_in_own_task(self, call)
+
+    monkeypatch.setattr(Running, "run_in_own_task", stopped_first)
+    async with after:
+        view = await eventually(lambda: _over(agent, "t"))
+        assert view.stopped == "cancelled"
+        record = await after.get("react.1.1.1", thread="t")
+        assert (record.state, record.waiting_for) == (State.CANCELLED, None)
+
+
+async def _waits(rt: Runtime) -> Any:
+    return (await rt.history(waiting_for="approval")).items
 
 
 async def test_recovery_continues_a_turn_where_its_agent_is_known(sqlite: str) -> None:

@@ -46,7 +46,7 @@ class AgentTool(ToolDefaults):
     """Its output is the agent's answer. It holds no slot of the runtime: the agent's tool calls do. It may always run again, because it
     continues the turn that a crash interrupted."""
 
-    traits = Traits(holds_slot=False)
+    traits = Traits(holds_slot=False, ends_its_calls=True)
     is_async: bool = True
     input_schema: Mapping[str, Any] = _SCHEMA
 

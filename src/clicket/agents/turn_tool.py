@@ -63,7 +63,7 @@ class _Standing:
 
 
 class TurnTool(ToolDefaults):
-    traits = Traits(internal=True, holds_slot=False)
+    traits = Traits(internal=True, holds_slot=False, ends_its_calls=True)
     is_async = True
     description = "One turn of an agent."
     input_schema: Mapping[str, Any] = _SCHEMA

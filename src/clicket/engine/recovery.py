@@ -268,7 +268,7 @@ class Recovery:
             was_started=entry.state in _STARTED,
             waits_outside=waits_outside,
             is_cancelled=record.cancel_requested,
-            ends_calls=tool is not None and not tool.traits.holds_slot and entry.attempts > 0,
+            ends_calls=tool is not None and tool.traits.ends_its_calls and entry.attempts > 0,
             is_overdue=record.deadline is not None and call.submitted_at + record.deadline <= self._clock.monotonic(),
             is_decided=record.approval is not None and ending_decision_in(entry) is not None,
             is_repeatable=options.repeatable or options.recovery == "rerun",

@@ -165,6 +165,9 @@ class Runner:
                     await (self._ray if call.plan.lane == "ray" else self._processes).prepare(call)
                 await self.begin(call)
                 await self._take_report(call)  # with the token of an earlier attempt, whose process has gone
+            if call.stopping == "cancel" and call.entry.attempts > 1 and tool.traits.ends_its_calls:
+                await self._journal.flush(call.entry)
+                forget_stop(call)  # the body finds the request on record, and ends the calls of earlier attempts
             while call.stopping is None or begun is not None:
                 try:
                     if tool.options.credentials:

@@ -26,6 +26,9 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """False: `run` never uses its context, so none is made."""
     holds_slot: bool = True
     """False: a call only makes other calls. It holds no slot of the runtime, for which those calls would wait forever."""
+    ends_its_calls: bool = False
+    """True: a cancel that comes while no process has the call starts its body once more. The body finds the cancel on record, and ends the
+    calls that it made before."""
     internal: bool = False
     """True: only clicket's own parts call it. Policies, the hub and the statistics leave it out."""
     one_call_per_thread: bool = False

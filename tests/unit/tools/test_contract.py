@@ -122,8 +122,8 @@ def test_traits_of_ours() -> None:
     assert traits["native"] == Traits(one_call_per_thread=True)
     assert traits["interpreter"] == Traits(one_call_per_thread=True, timeout_is_failure=False, shows_pictures=True)
     assert code_interpreter(session="call").traits.one_call_per_thread is False
-    assert traits["turn of an agent"] == Traits(internal=True, holds_slot=False)
-    assert traits["agent"] == Traits(holds_slot=False)
+    assert traits["turn of an agent"] == Traits(internal=True, holds_slot=False, ends_its_calls=True)
+    assert traits["agent"] == Traits(holds_slot=False, ends_its_calls=True)
     assert traits["read_result"] == Traits(listed=False)
     assert {kind for kind, each in traits.items() if each == Traits()} == {
         "rest", "mcp", "langchain", "web", "search", "from outside"

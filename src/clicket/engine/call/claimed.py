@@ -31,7 +31,7 @@ class ClaimedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_cancelled: bool = False
     """A cancel is on record."""
     ends_calls: bool = False
-    """Its tool makes calls of its own and has begun: it is resumed also after a cancel, so that it ends them."""
+    """Its body has begun, and is resumed also after a cancel, to end the calls that it made."""
     is_overdue: bool = False
     """Its deadline has passed."""
     is_decided: bool = False

@@ -102,6 +102,7 @@ class Recovery:
         report = Recovered()
         await self._entry.update()
         await self._queues.refresh()
+        await self._store.renew()  # else the next process may take over at once what this one claims
         while not self._phase.closing and self._entry.is_active:
             orphans = await self._store.claim_orphans(self._queues.all(), _BATCH)
             await self._resume_all(orphans, report)

@@ -92,11 +92,18 @@ class Parts(Lower):
             self.die(call)
         orphans = [self.store.steal(call) for call in calls]
 
+        renewed: list[bool] = []
+
+        async def renew() -> None:
+            renewed.append(True)
+
         async def claim_orphans(tools: frozenset[str], limit: int) -> list[Stored]:
             assert self.entered, "the worker's entry is written before it claims"
+            assert renewed, "and its lease is renewed, else another process takes over at once what it claims"
             claimed, orphans[:] = orphans[:limit], orphans[limit:]
             return claimed
 
+        self.store.renew = renew  # type: ignore[method-assign]
         self.store.claim_orphans = claim_orphans  # type: ignore[method-assign]
         report = await self.recovery.recover()
         await self.settle()

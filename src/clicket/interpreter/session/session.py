@@ -433,7 +433,10 @@ class Session:
             return
         self._connection.drain_answers()  # the last one may be the end of the block
         self._connection.drain_output()
-        self._end_session(self._kill_reason or exit_reason_of(exited.result()))
+        killed, exit = self._kill_reason, exited.result()
+        if killed is not None and killed.reason == "protocol" and exit.memory:
+            killed = None  # the connection broke because the kernel had killed the worker
+        self._end_session(killed or exit_reason_of(exit))
 
     def _end_session(self, exit_reason: ExitReason) -> None:
         final = self._exit_reason = self._exit_reason or exit_reason

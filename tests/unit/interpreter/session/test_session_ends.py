@@ -196,6 +196,15 @@ class TestProcessesThatEnd:
             process.close_inside(process.inside_answers)
             assert await outcome(session) == ("killed", "protocol")
 
+    async def test_a_line_that_breaks_because_the_kernel_killed_the_worker(self) -> None:
+        async with opened(grace=0.01) as (session, process):
+            process.dies = False
+            session.begin("…", name="<block 1>", timeout=5)
+            process.close_inside(process.inside_answers)
+            await eventually(lambda: "kill" in process.asked)  # it takes the kernel longer to free the memory
+            process.exit(signal=9, memory=True)
+            assert await outcome(session) == ("killed", "memory")
+
     async def test_unread_commands(self) -> None:
         async with opened(grace=0.01) as (session, _process):
             session.begin("x" * 1_000_000, name="<block 1>", timeout=0.01)

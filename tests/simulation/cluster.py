@@ -112,6 +112,9 @@ class Cluster:
     def __init__(self, world: World, *, members: int, calls: int, keep: Collection[int] | None = None) -> None:
         chance = world.chance
         self.world, self.scene = world, Scene(world)
+        self.nobody_for = 0.0
+        """Seconds in which no process was there."""
+        self._nobody_since: float | None = None
         self.features = Features(world.seed)
         faults = chance.random() < 0.8
         bad = faults and chance.random() < 0.7
@@ -320,6 +323,7 @@ class Cluster:
         for member in self.members:
             member.leave()
         await asyncio.wait([member.life for member in self.members if member.node.is_alive], timeout=60.0)
+        self.nobody_for += self.timetable.outage
         await asyncio.sleep(self.timetable.outage)
 
     def is_at_rest(self, began: float) -> bool:
@@ -446,6 +450,8 @@ class Cluster:
             member.node.is_alive = False
             self.world.tell(member.node, "is dead")
             self.place.forget(member.node)
+            if not any(each.node.is_alive for each in self.members):
+                self._nobody_since = self.world.now
 
         self.after_steps(steps, die)
 
@@ -461,6 +467,9 @@ class Cluster:
         self.world.loop.on_step = on_step
 
     def replace_the_dead(self) -> None:
+        if self._nobody_since is not None:
+            self.nobody_for += self.world.now - self._nobody_since
+            self._nobody_since = None
         for index, member in enumerate(self.members):
             if not member.node.is_alive or member.life.done():
                 if (

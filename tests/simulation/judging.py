@@ -195,7 +195,7 @@ def a_cancel_stops_work(cluster: Cluster, records: list[Record]) -> Wrong:
 
 def questions_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
     """A wait for a person ends by its timeout, also if processes die: at most a lease later."""
-    slack = 3 * LEASE + 5 + (cluster.timetable.outage if cluster.scene.scheduled_at is not None else 0.0)
+    slack = 3 * LEASE + 5 + cluster.nobody_for
     for record in records:
         asked = next((event for event in record.events if event.type == "approval_requested"), None)
         if asked is None or not isinstance(timeout := asked.data.get("timeout"), int | float):

@@ -15,6 +15,7 @@ from tests.scenarios.kit import make
 from clicket import Policy, Runtime, State, tool
 from clicket.agents import AgentBusy, AgentEvent, AgentState, ReActAgent
 from clicket.agents.context_window import ContextWindow
+from clicket.agents.memory import Memory
 from clicket.engine.running import Running
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
@@ -267,8 +268,38 @@ async def test_a_turn_that_is_stopped_before_it_goes_on_ends_its_calls(
     async with after:
         view = await eventually(lambda: _over(agent, "t"))
         assert view.stopped == "cancelled"
-        record = await after.get("react.1.1.1", thread="t")
-        assert (record.state, record.waiting_for) == (State.CANCELLED, None)
+        await eventually(lambda: _is_cancelled(after))
+
+
+async def test_a_turn_that_is_stopped_while_it_reads_its_thread_ends_its_calls(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, gate, load = Policy(ask=["echo"]), Gate(), Memory.load
+    rt = make([echo], sqlite, policy=asked, close_timeout=0.0)
+    async with rt:
+        await ReActAgent(rt, ScriptedModel([[("echo", {"text": "x"})]])).begin("go", thread="t")
+        await eventually(lambda: _waits(rt))
+
+    async def slow(self: Memory, host: Any, thread: str) -> Any:
+        if not gate.reached.is_set():
+            await gate()
+        return await load(self, host, thread)
+
+    monkeypatch.setattr(Memory, "load", slow)
+    after = make([echo], sqlite, policy=asked)
+    agent = ReActAgent(after, ScriptedModel([]))
+    async with after:
+        await gate.reached.wait()
+        assert await agent.stop("t")
+        await eventually(lambda: _is_cancelled(after))
+        assert (await agent.look("t")).stopped == "cancelled"
+        turn = await after.get("turn-1", thread="agent:react/t")
+        entries = [event.data["entry"]["e"] for event in turn.events if "entry" in event.data]
+        assert entries == ["begun", "reply", "results", "ended"]
+
+
+async def _is_cancelled(rt: Runtime) -> bool:
+    return (await rt.get("react.1.1.1", thread="t")).state is State.CANCELLED
 
 
 async def _waits(rt: Runtime) -> Any:

@@ -16,7 +16,7 @@ from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import Identity, begun_in, both
-from clicket.agents.memory import Head, Memory, TurnDocument
+from clicket.agents.memory import Head, Known, Memory, TurnDocument
 from clicket.agents.model_spend import count_summaries
 from clicket.agents.outages import Outages
 from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
@@ -84,14 +84,14 @@ class TurnLifecycle:
 
         A cancelled turn records its end before it raises. When the runtime closes nothing is recorded: the next process continues.
         """
-        read = partial(self._memory.load, host, thread)
         try:
-            done = await self._memory.turn(host, thread, number) if log.entries else None
-            known = await read()
-        except StoreUnavailable as error:
-            outages = Outages(host, log)
-            known = await outages.through(read, error)
-            done = await outages.through(partial(self._memory.turn, host, thread, number), error)
+            done, known = await self._read(host, log, thread, number)
+        except asyncio.CancelledError:
+            if log.stopping != "cancel":
+                raise
+            await log.flush()
+            log = log.read_again()  # the turn finds the stop on record, and ends the calls that it made
+            done, known = await self._read(host, log, thread, number)
         over = recorded_ending(log.entries)
         if done is None and over is not None:
             done = document_of(number, message, log.shown_entries, over, id)
@@ -120,6 +120,17 @@ class TurnLifecycle:
         finally:
             if self.turns.get(place) is turn:
                 del self.turns[place]
+
+    async def _read(self, host: AgentHost, log: TurnLog, thread: str, number: int) -> tuple[TurnDocument | None, Known]:
+        """The turn, if its end is on record, and its thread."""
+        read = partial(self._memory.load, host, thread)
+        try:
+            done = await self._memory.turn(host, thread, number) if log.entries else None
+            return done, await read()
+        except StoreUnavailable as error:
+            outages = Outages(host, log)
+            known = await outages.through(read, error)
+            return await outages.through(partial(self._memory.turn, host, thread, number), error), known
 
     def _record_change(self, turn: Turn, log: TurnLog, what: dict[str, Any]) -> None:
         digest = self.identity.digest

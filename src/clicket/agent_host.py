@@ -369,7 +369,8 @@ def sweep_idle_threads(engine: Engine) -> None:
 
             step = ThreadSweep().step
         await agree(engine.clock)  # a date that was moved ahead must not remove threads before their time
-        await step(store, _idle_before(engine), partial(has_turn, store))
+        before = _idle_before(engine)
+        await step(store, before, partial(has_turn, store, before))
 
     engine.background.every(_SWEEP_EVERY, "threads", forget)
 
@@ -386,7 +387,8 @@ async def _calls_of_threads(engine: Engine, calls: Sequence[Stored]) -> Collecti
             return body
         return engine.vault.unsealed((caller, HEAD, key), _DOCUMENT, decode(body).get("sealed"))
 
-    return await kept_by_threads(engine.store, _idle_before(engine), reveal, partial(has_turn, engine.store), calls)
+    store, before = engine.store, _idle_before(engine)
+    return await kept_by_threads(store, before, reveal, partial(has_turn, store, before), calls)
 
 
 def _idle_before(engine: Engine) -> float:
@@ -398,9 +400,10 @@ def _may_be_of_turn(stored: Stored) -> bool:
     return "~" in stored.id or stored.id.startswith("turn-")
 
 
-async def has_turn(store: Store, caller: str, agent: str, thread: str) -> bool:
-    """Does a turn of the thread run, in any process?"""
+async def has_turn(store: Store, since: float, caller: str, agent: str, thread: str) -> bool:
+    """Does a turn of the thread run, in any process, or did its last one end after `since`? Its document may not be written yet."""
     from clicket.agents.threads import inner_thread
 
-    query = Query(thread=inner_thread(agent, thread), caller=caller, active=True, limit=1)
-    return bool(await store.history(query))
+    turns = await store.history(Query(thread=inner_thread(agent, thread), caller=caller, limit=1))
+    last = turns[0].events[-1] if turns and turns[0].damaged is None else None
+    return last is not None and (not last.state.is_terminal or last.at >= since)

@@ -22,8 +22,8 @@ __all__ = ["ThreadSweep", "kept_by_threads", "release_thread"]
 
 _BATCH = 200
 
-IsRunning = Callable[[str, str, str], Awaitable[bool]]
-"""`is_running(caller, agent, thread)`: does a turn of the thread run?"""
+HasTurn = Callable[[str, str, str], Awaitable[bool]]
+"""`has_turn(caller, agent, thread)`: does a turn of the thread run, or did its last one end not long ago?"""
 Reveal = Callable[[str, str, bytes], bytes | None]
 """`reveal(caller, key, body)`: the head of a thread, unsealed; None: it cannot be opened here."""
 _Place = tuple[str, str, str]
@@ -31,7 +31,7 @@ _Place = tuple[str, str, str]
 
 
 async def kept_by_threads(
-    store: Store, before: float, reveal: Reveal, is_running: IsRunning, calls: Sequence[Stored]
+    store: Store, before: float, reveal: Reveal, has_turn: HasTurn, calls: Sequence[Stored]
 ) -> frozenset[int]:
     """The keys of those calls that are turns, or tool calls of turns, of threads that are kept: not idle since `before`."""
     first_kept: dict[_Place, float] = {}
@@ -42,7 +42,7 @@ async def kept_by_threads(
             continue
         place, turn = found
         if place not in first_kept:
-            first_kept[place] = await _first_kept_turn(store, before, reveal, is_running, place)
+            first_kept[place] = await _first_kept_turn(store, before, reveal, has_turn, place)
         if turn >= first_kept[place]:
             kept.add(stored.key)
     return frozenset(kept)
@@ -71,13 +71,13 @@ def _turn_of(stored: Stored) -> tuple[_Place, int] | None:
     return ((caller, agent, str(data.get("thread"))), int(number)) if number.isdecimal() else None
 
 
-async def _first_kept_turn(store: Store, before: float, reveal: Reveal, is_running: IsRunning, place: _Place) -> float:
+async def _first_kept_turn(store: Store, before: float, reveal: Reveal, has_turn: HasTurn, place: _Place) -> float:
     """The number of the first turn that the thread still has; infinity: the thread is gone, or about to go."""
     caller, agent, thread = place
     key = key_of(caller, thread, agent)
     head = await store.document(HEAD, key)
     if head is None or head.updated_at < before:  # a turn may not have ended yet
-        return 1 if await is_running(caller, agent, thread) else math.inf
+        return 1 if await has_turn(caller, agent, thread) else math.inf
     body = reveal(caller, key, head.body)
     try:
         return 1 if body is None else msgspec.json.decode(body, type=Head).since
@@ -91,7 +91,7 @@ class ThreadSweep:
     def __init__(self) -> None:
         self._after = ""
 
-    async def step(self, store: Store, before: float, is_running: IsRunning) -> int:
+    async def step(self, store: Store, before: float, has_turn: HasTurn) -> int:
         """Remove threads that were not written since `before`, and whose turns are gone; returns how many."""
         heads = await store.documents(HEAD, after=self._after, limit=_BATCH)
         self._after = heads[-1].key if len(heads) == _BATCH else ""
@@ -100,7 +100,7 @@ class ThreadSweep:
             if head.updated_at >= before:
                 continue
             caller, agent, thread = (unquote(part) for part in head.key.split("/", 2))
-            if not await is_running(caller, agent, thread):
+            if not await has_turn(caller, agent, thread):
                 await release_thread(store, caller, agent, thread)
                 if await store.history(Query(thread=inner_thread(agent, thread), caller=caller, limit=1)):
                     continue

@@ -8,10 +8,10 @@ from tests.kit.tools import forever
 
 from clicket.agent_host import has_turn
 from clicket.agents import ReActAgent
-from clicket.agents.memory import HEAD, TURN
-from clicket.agents.thread_retention import ThreadSweep
+from clicket.agents.memory import HEAD, TURN, key_of
+from clicket.agents.thread_retention import ThreadSweep, kept_by_threads
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse
-from clicket.ports import Keep
+from clicket.ports import Keep, Query
 from clicket.testing import memory_runtime
 
 DAY = 24 * 3600.0
@@ -35,13 +35,27 @@ async def test_threads_go_when_their_time_is_over_and_running_ones_stay() -> Non
         await rt.engine.background._chores["threads"][1]()
         assert (await agent.look("old")).turns == 1
         later = rt.clock.now() + DAY
-        assert await ThreadSweep().step(rt.store, later, partial(has_turn, rt.store)) == 0, "its turns are there"
+        assert await ThreadSweep().step(rt.store, later, partial(has_turn, rt.store, later)) == 0, "its turns are there"
         await rt.store.sweep(Keep(since=later + DAY), 100)
-        assert await ThreadSweep().step(rt.store, later, partial(has_turn, rt.store)) == 1
+        assert await ThreadSweep().step(rt.store, later, partial(has_turn, rt.store, later)) == 1
         assert [document.key for document in await rt.store.documents(HEAD)] == ["/react/busy"]
         assert [document.key for document in await rt.store.documents(TURN)] == ["/react/busy/0000000001"]
         assert (await agent.look("busy")).state == "running"
         await agent.stop("busy")
+
+
+async def test_a_turn_that_has_just_ended_keeps_its_calls_before_its_document_is_written() -> None:
+    async with memory_runtime([forever]) as rt:
+        await ReActAgent(rt, Model()).run("hello", thread="t")
+        since, calls = rt.clock.now() - DAY, await rt.store.history(Query())
+        key = key_of("", "t", "react")
+        for kind in (HEAD, TURN):
+            for document in await rt.store.documents(kind):
+                await rt.store.delete_document(kind, document.key)
+        assert await rt.store.document(HEAD, key) is None
+        for before, kept in ((since, {calls[0].key}), (since + 2 * DAY, set())):
+            found = await kept_by_threads(rt.store, before, lambda *_: None, partial(has_turn, rt.store, before), calls)
+            assert found == kept
 
 
 async def test_many_threads_are_looked_at_a_few_at_a_time() -> None:

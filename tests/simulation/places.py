@@ -8,7 +8,7 @@ import contextlib
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -58,6 +58,10 @@ class Place(Protocol):
         """All calls, or those of an id."""
         ...
 
+    def erased(self) -> Collection[tuple[str, str, float]]:
+        """Id, thread and end of calls that were there for a moment: their creation was answered with an error, and then erased."""
+        ...
+
     def slots(self) -> dict[str, int]:
         """Slots that are held, by name."""
         ...
@@ -82,6 +86,9 @@ class ModelPlace:
                 yield Seen(
                     call.id, call.thread, call.tool, call.state.value, call.waiting_for, call.ended_at, call.events
                 )
+
+    def erased(self) -> Collection[tuple[str, str, float]]:
+        return self.model.erased
 
     def slots(self) -> dict[str, int]:
         return {name: sum(held.values()) for name, held in self.model.slots.items() if sum(held.values())}
@@ -135,6 +142,9 @@ class SqlitePlace:
     def _events(self, key: int) -> list[Event]:
         with self._read() as reader:
             return select(reader, "WHERE key = ?", (key,))[0].events
+
+    def erased(self) -> Collection[tuple[str, str, float]]:
+        return ()  # a file answers every append
 
     def slots(self) -> dict[str, int]:
         with self._read() as reader:

@@ -1,7 +1,8 @@
 """Retention that removes calls while others run. What is removed is judged as it was seen last.
 
 Calls live for `RETENTION` seconds after their end in seeds that have this, and processes sweep often. The archive stands beside the store
-and reads it twice a second.
+and reads it twice a second. A call whose creation was answered with an error, and erased, is not in it: it never was, and an answer, an
+effect or a webhook of it is a finding.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ class Archive:
                     self.ended[name] = fold(call.events())
         for name in self.ended.keys() - present:
             self.gone.setdefault(name, EPOCH + self._cluster.world.now)
+        for name in self._cluster.place.erased():
+            self.ended.pop(name, None)
+            self.gone.pop(name, None)
 
     def has(self, id: str) -> bool:
         """Was such a call seen to end? Then its outcome is kept although the call may be gone."""

@@ -134,6 +134,8 @@ class StoreModel:
         """By key, in the order in which they were created."""
         self.identities: dict[tuple[str, str, str], int] = {}
         """Id, thread and caller, which are unique together, and the key."""
+        self.erased: set[tuple[str, str, float]] = set()
+        """Id, thread and end of calls that had ended in their creating append, and were erased."""
         self.last_key = 0
         self.known: dict[int, _OwnerRow] = {}
         """Owners that are registered now."""
@@ -318,6 +320,8 @@ class StoreModel:
         if change.expect or call is None or change.unit is None or call.units != [dump_unit(change.unit)]:
             return False
         self._forget(call)
+        if call.ended_at is not None:
+            self.erased.add((call.id, call.thread, call.ended_at))
         if change.ended_at is not None and change.stats is not None:
             self._uncount(call, change.stats)
         return True

@@ -185,6 +185,7 @@ class TurnFollower:
         call = event.data.get("call_id", "")
         if event.type == "tool_started" and call:
             branch.open[call] = event.data["id"]
+            branch.started.add(call)
             child = self._child(branch, event)
             if child is not None:
                 branch.children[call] = child
@@ -240,6 +241,8 @@ class _Branch:
         self.parent: _Branch | None = None
         self.open: dict[str, str] = {}
         """Calls without a result, with the model's ids for them."""
+        self.started: set[str] = set()
+        """Calls whose start has been followed."""
         self.children: dict[str, _Branch] = {}
         self.held: deque[AgentEvent] = deque()
         self.reader: asyncio.Task[None] | None = None
@@ -262,6 +265,8 @@ async def _waiting_calls(
     if branch.open:
         without = await runtime.host.waiting(branch.thread, "credential")
         asked |= {id for id in without if any(is_use_of(id, call) for call in branch.open)}
+    if asked - branch.started and await _started_on_record(branch, asked - branch.started):
+        return (), frozenset()  # an event that tells of it has not been followed yet
     for call, use_id in [*branch.open.items(), *((call, "") for call in sorted(asked))]:
         child = branch.children.get(call)
         if child is not None and not child.over:
@@ -285,6 +290,12 @@ async def _waiting_calls(
     return tuple(waiting), frozenset(unmade)
 
 
+async def _started_on_record(branch: _Branch, calls: set[str]) -> bool:
+    """Did the model of the turn ask for one of these calls?"""
+    recorded = await branch.agent.recorded(branch.thread, branch.turn)
+    return any(event.type == "tool_started" and event.data.get("call_id") in calls for event in recorded)
+
+
 async def waiting_now(agent: Agent, runtime: Runtime, thread: str, turn: int) -> tuple[WaitingCall, ...]:
     """The calls of a running turn that wait, if every open call does; read from the store."""
     branch = await _branch_on_record(agent, runtime, thread, turn, None)
@@ -298,6 +309,7 @@ async def _branch_on_record(agent: Agent, runtime: Runtime, thread: str, turn: i
         call = event.data.get("call_id", "")
         if event.type == "tool_started" and call:
             branch.open[call] = event.data["id"]
+            branch.started.add(call)
             inner = _sub_task(runtime, branch, event)
             if inner is not None:
                 branch.children[call] = _Branch(inner[0], inner[1].thread, 1, inner[1])

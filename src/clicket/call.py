@@ -152,6 +152,8 @@ class Call(msgspec.Struct, eq=False):
     approval_timeout: float | None = None
     """Seconds that a person has to decide."""
     question: Question = Question()
+    is_allowed: bool = False
+    """A person, or a grant, has let it run."""
     arguments: dict[str, Any] | None = None
     """As the tool gets them; the journal has the masked form."""
     bound: Any = None
@@ -171,6 +173,8 @@ class Call(msgspec.Struct, eq=False):
     credentials: tuple[str, ...] = ()
     """The ids of the caller's credentials that the call was let through with; a cached result belongs to them."""
     cache_key: str | None = None
+    runs_itself: bool = False
+    """No result of an equal call serves it."""
     flight: str | None = None
     """The shared slot of the one call, among all processes, that runs for its equals."""
     wait_timer: Timer | None = None
@@ -299,6 +303,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "reason": "clicket.pipeline.authorize",
     "approval_timeout": "clicket.pipeline.authorize",
     "question": "clicket.pipeline.authorize",
+    "is_allowed": "clicket.engine.approvals",
     "arguments": "clicket.pipeline.validate",
     "bound": "clicket.pipeline.validate",
     # The tokens that are lent to an attempt are secrets of the call from then on.
@@ -312,6 +317,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "token": "clicket.engine.gate",
     "credentials": "clicket.engine.credential_waits",
     "cache_key": "clicket.engine.caching",
+    "runs_itself": "clicket.engine.single_flight",
     "flight": "clicket.engine.single_flight",
     "wait_timer": "clicket.engine.timers",
     "deadline_timer": "clicket.engine.timers",

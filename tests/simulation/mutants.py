@@ -691,7 +691,7 @@ _CACHE = (
             Change(
                 "engine/single_flight.py",
                 "        else:\n            for follower in followers:\n"
-                "                self._inputs.not_in_cache(follower)\n        if self._cache",
+                "                self._run(follower)\n        if self._cache",
                 "        if self._cache",
             ),
         ),

@@ -3,7 +3,7 @@
 - `engine`, `chore_schedule`: `Engine`, which makes the parts; how often each chore runs
 - `inputs`, `driver`: what can happen to a call; which part acts then
 - `core`, `phase`: what the parts share; whether the runtime is open, closing or closed
-- `admission`: accepts a call: the first three stages, then cache, approval, another process, or a slot
+- `admission`, `next_steps`: accepts a call: the first three stages; then, and after each wait, lets it go on to what it needs next
 - `limits`, `plans`, `capacity`: `Limits` of a runtime; what each tool's calls need of them; how many more could start
 - `running`, `runner`: takes slots, starts attempts, runs bodies; runs attempts until one succeeds or ends the call
 - `ending`: records how a call ended here, answers its waiters, releases its slots

@@ -5,24 +5,16 @@ Accepting does not wait: what is decided here is staged at once and becomes dura
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 from clicket.call import Call, Origin
-from clicket.engine.approvals import Approvals
 from clicket.engine.core import Core
-from clicket.engine.credential_waits import CredentialWaits
 from clicket.engine.due_calls import DueCalls
 from clicket.engine.ending import Ending
-from clicket.engine.handover import HandOver
 from clicket.engine.kept_outcomes import place_of
 from clicket.engine.loop_share import LoopShare
-from clicket.engine.running import Running
-from clicket.errors import ClicketError, StoreUnavailable, UsageError
+from clicket.engine.next_steps import NextSteps
+from clicket.errors import StoreUnavailable, UsageError
 from clicket.journal import Entry
-from clicket.kernel import State
 from clicket.model import ToolCall, ToolError
-from clicket.model.codec import as_text
 from clicket.model.ids import new_id
 from clicket.pipeline import Deferred, Judged
 
@@ -34,11 +26,8 @@ class Admission:
         self,
         core: Core,
         ending: Ending,
-        handover: HandOver,
-        running: Running,
-        approvals: Approvals,
+        next_steps: NextSteps,
         due_calls: DueCalls,
-        credentials: CredentialWaits,
         share: LoopShare,
     ) -> None:
         self._journal = core.journal
@@ -50,29 +39,16 @@ class Admission:
         self._live = core.live
         self._timers = core.timers
         self._caching = core.caching
-        self._flights = core.flights
         self._slots = core.slots
         self._audit = core.audit
         self._queues = core.queues
         self._phase = core.phase
         self._ending = ending
-        self._handover = handover
-        self._running = running
-        self._approvals = approvals
+        self._next_steps = next_steps
         self._share = share
         self._due_calls = due_calls
-        self._credentials = credentials
-        self._gives_away = core.gives_away
         self._now = core.clock.now
         self._monotonic = core.clock.monotonic
-
-    @property
-    def gives_away(self) -> bool:
-        return self._gives_away
-
-    def leave_calls(self, *, leave: bool) -> None:
-        """From now on calls are left to other processes, or run here again."""
-        self._gives_away = leave
 
     def accept_now(
         self, request: ToolCall, origin: Origin, in_callers_task: bool = False, may_repeat: bool = False
@@ -173,25 +149,14 @@ class Admission:
         plan = self._plans.simple.get(tool)
         if plan is None or call.origin.prefer_sync:
             self._plans.fit(call)
-            if tool.options.labels and not self._gives_away and not self._queues.runs(tool):
+            if tool.options.labels and not self._phase.leaves_calls and not self._queues.runs(tool):
                 self._refuse(call, self._queues.missing(tool))
                 return
         else:
             call.plan = plan
         if tool.options.cache:
             self._caching.fit(call)
-        if call.verdict == "ask":
-            self._live.add(call)
-            self._approvals.ask(call)
-        elif (
-            call.cache_key is None
-            and not self._gives_away
-            and call.request.not_before is None
-            and not tool.options.credentials
-        ):
-            self._running.take_slot(call)
-        else:
-            self.resume(call)
+        self._next_steps.settle(call)
         # A store that writes inline may have given the call away, or ended it, by now.
         if call.request.deadline is not None and not call.ending and call.failure is None:
             self._timers.deadline(call, call.request.deadline + self._due_calls.wait_of(call))
@@ -201,52 +166,6 @@ class Admission:
         self._live.add(call)
         error = ToolError(code="tool_unavailable", message=message, type="ToolUnavailable")
         self._pipeline.fail(call, error, self._ending.on_outcome_durable)
-
-    def keep_asking(self, call: Call) -> None:
-        """No grant answers the policy's question: the call waits for a person, here or in another process."""
-        if self._leaves(call):
-            self._handover.give_away(call)
-        else:
-            self._journal.commit(call.entry, partial(self._ending.on_created, call))
-
-    def resume(self, call: Call) -> None:
-        """The call may run: serve it from the cache, run it, or let it wait for its time or for its caller's credentials."""
-        if call.request.not_before is not None and self._due_calls.wait_of(call) > 0:
-            self._due_calls.defer(call)
-        elif call.required_tool().options.credentials and not self._gives_away:
-            self._credentials.enter(call)
-        else:
-            self.proceed(call)
-
-    def proceed(self, call: Call) -> None:
-        """Nothing holds the call back: serve it from the cache, or run it."""
-        if call.cache_key is not None and call.entry.state is State.PENDING:
-            self._live.add(call)
-            self._flights.enter(call)
-        else:
-            self._run(call)
-
-    def _run(self, call: Call) -> None:
-        if self._leaves(call):
-            self._handover.give_away(call)
-        else:
-            self._running.take_slot(call)
-
-    def _leaves(self, call: Call) -> bool:
-        """Is the call left to another process? Calls of tools that clicket brings along never are."""
-        return self._gives_away and not call.entry.internal and (call.tool is None or call.tool.traits.listed)
-
-    def on_cache_miss(self, call: Call) -> None:
-        """The cache has no result for the call, perhaps after a wait. No caller is waiting here, so an error is recorded on the
-        call."""
-        try:
-            self._run(call)
-        except ClicketError as error:
-            self._ending.on_created(call, error)
-
-    def serve(self, call: Call, output: Any) -> None:
-        """End the call with the cached output."""
-        self._pipeline.serve(call, output, as_text(output), self._ending.on_outcome_durable)
 
 
 def _closed() -> UsageError:

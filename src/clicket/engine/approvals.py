@@ -37,6 +37,7 @@ class Approvals:
         self._journal = core.journal
         self._pipeline = core.pipeline
         self._policy = core.policy
+        self._live = core.live
         self._timers = core.timers
         self._ending = ending
         self._caching = core.caching
@@ -48,6 +49,7 @@ class Approvals:
 
     def ask(self, call: Call) -> None:
         """Stage the policy's question. A grant may answer it; else the call is kept, and waits for a person."""
+        self._live.add(call)
         self._ask(call, call.question, "run", call.reason, call.approval_timeout)
         self._spawn(self._look_for_grant(call))
 
@@ -82,7 +84,7 @@ class Approvals:
         if call.ending or call.failure is not None or call.entry.waiting_for != "approval":
             return  # it ended meanwhile, or the runtime closes; the question is staged, so it runs nowhere without an answer
         if grant is None:
-            self._inputs.not_granted(call)
+            self._inputs.settle(call)
             return
         if call.entry.is_new:
             self._answer_at_once(call, granted_decision(grant))
@@ -92,10 +94,7 @@ class Approvals:
     def _answer_at_once(self, call: Call, decision: dict[str, Any]) -> None:
         """The question and its answer are one commit."""
         self._journal.record(call.entry, "approval_given", decision)
-        try:
-            self.apply(call, decision)
-        except ClicketError as error:  # no caller is waiting here, so the error is recorded on the call
-            self._ending.on_created(call, error)
+        self.apply(call, decision)
 
     async def _answer_unless_answered(self, call: Call, decision: dict[str, Any]) -> None:
         """The question is on record, so a person may have answered it by now: the first answer counts."""
@@ -130,7 +129,8 @@ class Approvals:
         elif verdict is AfterDecision.TELL_TOOL and take_answer(call, decision):
             pass  # its body has waited for it, and goes on
         elif verdict is not AfterDecision.EDIT or self._take_edit(call, decision):
-            self._inputs.allowed(call)
+            call.is_allowed = True
+            self._inputs.settle(call)
 
     def _end_with_answer(self, call: Call, decision: dict[str, Any]) -> None:
         """End the call with a person's answer, which is never cached, if it fits the output schema of the tool as it is here."""

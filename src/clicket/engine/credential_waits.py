@@ -127,10 +127,7 @@ class CredentialWaits:
         call.credentials = found
         if entry.state is State.PENDING:
             self._caching.fit(call)
-        try:
-            self._inputs.credentials_found(call)
-        except ClicketError as error:  # no caller is waiting here, so the error is recorded on the call
-            self._ending.on_created(call, error)
+        self._inputs.settle(call)
 
     def _wait(self, call: Call, missing: dict[str, str]) -> None:
         entry, names = call.entry, tuple(missing)

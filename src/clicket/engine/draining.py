@@ -10,7 +10,6 @@ import logging
 from collections.abc import Sequence
 
 from clicket.call import Call
-from clicket.engine.admission import Admission
 from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.errors import ClicketError
@@ -25,7 +24,7 @@ _LOOK_AGAIN = 0.05
 
 
 class Draining:
-    def __init__(self, core: Core, ending: Ending, admission: Admission) -> None:
+    def __init__(self, core: Core, ending: Ending) -> None:
         self._store = core.store
         self._clock = core.clock
         self._live = core.live
@@ -34,7 +33,6 @@ class Draining:
         self._phase = core.phase
         self._spawn = core.spawn
         self._ending = ending
-        self._admission = admission
         self._draining = asyncio.Event()
 
     def apply(self, state: WorkerState) -> None:
@@ -42,7 +40,7 @@ class Draining:
         logger.info("this worker is %s now", state)
         if not self._shares:
             return
-        self._admission.leave_calls(leave=state != "active")
+        self._phase.leaves_calls = state != "active"
         if state == "draining":
             self._draining.set()
             self._spawn(self._hand_back_waiting())

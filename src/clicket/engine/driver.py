@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from clicket.call import Call, Late
-from clicket.engine.admission import Admission
 from clicket.engine.approvals import Approvals
 from clicket.engine.core import Core
 from clicket.engine.draining import Draining
@@ -19,6 +18,7 @@ from clicket.engine.ending import Ending
 from clicket.engine.external import External
 from clicket.engine.handover import HandOver
 from clicket.engine.nested_calls import NestedCallMaker
+from clicket.engine.next_steps import NextSteps
 from clicket.engine.offers import Offers
 from clicket.engine.placement import Placement
 from clicket.engine.recovery import Recovery
@@ -29,7 +29,7 @@ from clicket.errors import ClicketError
 from clicket.execution import can_stop
 from clicket.journal import Entry
 from clicket.model import Event, read
-from clicket.model.codec import clean
+from clicket.model.codec import as_text, clean
 from clicket.model.worker import WorkerState
 from clicket.ports import Stored
 from clicket.tools.nested import NestedCalls
@@ -47,7 +47,7 @@ class Parts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     approvals: Approvals
     stopping: Stopping
     running: Running
-    admission: Admission
+    next_steps: NextSteps
     recovery: Recovery
     sessions: SessionPlaces
     offers: Offers
@@ -58,6 +58,12 @@ class Parts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 class Driver:
     parts: Parts  # set before anything happens
+
+    def settle(self, call: Call) -> None:
+        try:
+            self.parts.next_steps.settle(call)
+        except ClicketError as error:  # no caller is waiting here, so the error is recorded on the call
+            self.parts.ending.on_created(call, error)
 
     # Slots.
 
@@ -73,24 +79,12 @@ class Driver:
     # The cache.
 
     def found_in_cache(self, call: Call, output: Any) -> None:
-        self.parts.admission.serve(call, output)
-
-    def not_in_cache(self, call: Call) -> None:
-        self.parts.admission.on_cache_miss(call)
+        self.parts.core.pipeline.serve(call, output, as_text(output), self.parts.ending.on_outcome_durable)
 
     def joined(self, call: Call) -> None:
         self.parts.running.wait_in_queue(call)
 
-    # People, credentials, checks.
-
-    def allowed(self, call: Call) -> None:
-        self.parts.admission.resume(call)
-
-    def not_granted(self, call: Call) -> None:
-        self.parts.admission.keep_asking(call)
-
-    def credentials_found(self, call: Call) -> None:
-        self.parts.admission.proceed(call)
+    # Checks.
 
     def had_no_effect(self, call: Call, why: str) -> None:
         self.parts.recovery.run_again(call, why)

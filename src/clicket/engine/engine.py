@@ -47,6 +47,7 @@ from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
 from clicket.engine.nested_calls import NestedCallMaker
+from clicket.engine.next_steps import NextSteps
 from clicket.engine.notice_handler import NoticeHandler
 from clicket.engine.offers import Offers
 from clicket.engine.parking import Parking
@@ -124,7 +125,13 @@ class Engine:
         limits, policy = setup.limits, setup.policy
         shares, max_size, notices = store.durability != "none", limits.max_arguments_size, store.notices
         who = Identity(owner=setup.owner, id=worker_id(setup.owner), role=setup.role, labels=setup.labels)
-        driver, phase, tasks, live, plans = Driver(), Phase(), Tasks(), LiveCalls(), Plans(limits)
+        driver, phase, tasks, live, plans = (
+            Driver(),
+            Phase(leaves_calls=setup.gives_away),
+            Tasks(),
+            LiveCalls(),
+            Plans(limits),
+        )
         spawn = tasks.spawn
 
         # Calls, slots and work, without what acts on them.
@@ -204,21 +211,22 @@ class Engine:
         share = LoopShare(clock.monotonic)
         running = Running(core, ending, handover, stopping, parking, share, tasks)
         due_calls = DueCalls(core, ending, handover)
-        admission = Admission(core, ending, handover, running, approvals, due_calls, credential_waits, share)
+        next_steps = NextSteps(core, ending, handover, running, approvals, due_calls, credential_waits)
+        admission = Admission(core, ending, next_steps, due_calls, share)
 
         # What finds calls in the store, what people do with them, and what ends the runtime.
-        recovery = Recovery(core, ending, approvals, admission, external, reconciling, parking, entry)
+        recovery = Recovery(core, ending, approvals, next_steps, external, reconciling, parking, entry)
         sessions = SessionPlaces(store, registry, queues, journal, clock, driver)
         decisions = Decisions(core, ending, handover, stopping)
         kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
         handles = Handles(core, ending, decisions, kept)
         chores, background = Chores(core, ending, recovery, kept), Background(clock, spawn)
-        draining = Draining(core, ending, admission)
+        draining = Draining(core, ending)
         closing = Closing(core, ending, stopping, runner, processes, (workers, results, judges), tasks, background)
         closing.on_close.extend((book.close, entry.remove, credential_book.close))
         driver.parts = Parts(
             core=core, ending=ending, handover=handover, external=external, approvals=approvals, stopping=stopping, running=running,
-            admission=admission, recovery=recovery, sessions=sessions, offers=offers, placement=placement, draining=draining,
+            next_steps=next_steps, recovery=recovery, sessions=sessions, offers=offers, placement=placement, draining=draining,
             nesting=NestedCallMaker(core, admission, ending, handles, runner),
         )  # fmt: skip
         schedule_chores(background, core, chores, entry, offers, sessions, due_calls, credential_waits, connecting)
@@ -272,7 +280,7 @@ class Engine:
     @property
     def gives_away(self) -> bool:
         """Are calls that are accepted here run by other processes?"""
-        return self.admission.gives_away
+        return self.phase.leaves_calls
 
     @property
     def is_closing(self) -> bool:

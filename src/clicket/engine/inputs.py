@@ -20,6 +20,10 @@ __all__ = ["Inputs"]
 
 
 class Inputs(Protocol):
+    def settle(self, call: Call) -> None:
+        """Something is settled for which the call has waited: a person or a grant has let it run, or no grant does; its credentials are
+        there; no result of an equal call serves it."""
+
     # Slots.
 
     def slots_granted(self, call: Call) -> None:
@@ -35,21 +39,10 @@ class Inputs(Protocol):
 
     def found_in_cache(self, call: Call, output: Any) -> None: ...
 
-    def not_in_cache(self, call: Call) -> None:
-        """Nor does an equal call run; or the one that ran, or the cache, had no result that serves this one."""
-
     def joined(self, call: Call) -> None:
         """An equal call runs, and this one waits for its result."""
 
-    # People, credentials, checks.
-
-    def allowed(self, call: Call) -> None:
-        """A person, or a grant, lets it run."""
-
-    def not_granted(self, call: Call) -> None:
-        """No grant answers its question."""
-
-    def credentials_found(self, call: Call) -> None: ...
+    # Checks.
 
     def had_no_effect(self, call: Call, why: str) -> None:
         """Its tool's check found that the last attempt had no effect, or that the body can continue it: `why`."""

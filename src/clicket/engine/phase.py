@@ -6,8 +6,10 @@ __all__ = ["Phase"]
 
 
 class Phase:
-    def __init__(self) -> None:
+    def __init__(self, *, leaves_calls: bool = False) -> None:
         self.closing = False
         """No call is accepted, claimed or taken over any more; those that run finish or are stopped."""
+        self.leaves_calls = leaves_calls
+        """Calls that are accepted here are run by other processes: always, or while this worker is drained or cordoned."""
         self.closed = False
         """Nothing is written any more."""

@@ -13,7 +13,6 @@ from contextlib import suppress
 import msgspec
 
 from clicket.call import Call, Origin
-from clicket.engine.admission import Admission
 from clicket.engine.approvals import Approvals, edit_of, unfit
 from clicket.engine.arguments import LOST
 from clicket.engine.attempt_history import (
@@ -30,6 +29,7 @@ from clicket.engine.call.doubt import AfterDoubt, after_doubt
 from clicket.engine.core import Core
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
+from clicket.engine.next_steps import NextSteps
 from clicket.engine.parking import Parking
 from clicket.engine.reconciling import Reconciling
 from clicket.engine.recovered import Progress, Recovered
@@ -58,7 +58,7 @@ class Recovery:
         core: Core,
         ending: Ending,
         approvals: Approvals,
-        admission: Admission,
+        next_steps: NextSteps,
         external: External,
         reconciling: Reconciling,
         parking: Parking,
@@ -76,7 +76,7 @@ class Recovery:
         self._phase = core.phase
         self._ending = ending
         self._approvals = approvals
-        self._admission = admission
+        self._next_steps = next_steps
         self._external = external
         self._reconciling = reconciling
         self._parking = parking
@@ -396,7 +396,7 @@ class Recovery:
             self._timers.deadline(call, max(left, 0.0))
         if record.waiting_for != "approval":
             self._journal.wait_for(entry, None)
-            self._admission.resume(call)
+            self._next_steps.settle(call)
             return what
         asked = next((e for e in reversed(entry.events) if e.type == "approval_requested"), None)
         timeout = asked.data.get("timeout") if asked is not None else None

@@ -96,7 +96,12 @@ class SingleFlight:
         if self._shared and error is None:
             self._spawn(self._lead(call, key))
         else:
-            self._inputs.not_in_cache(call)
+            self._run(call)
+
+    def _run(self, call: Call) -> None:
+        """Nothing serves the call, perhaps after a wait."""
+        call.runs_itself = True
+        self._inputs.settle(call)
 
     def _leads(self, call: Call, key: str) -> bool:
         flight = self._flights.get(key)
@@ -128,7 +133,7 @@ class SingleFlight:
                 alone = leads
             if self._leads(call, key) and not (item is not None and self._offer(call, item)) and alone:
                 call.flight = name if leads else None
-                self._inputs.not_in_cache(call)
+                self._run(call)
                 return
             if leads:
                 self._slots.give(name)
@@ -193,12 +198,12 @@ class SingleFlight:
         if item is not None and item.is_fresh(self._clock.now()):
             for follower in followers:
                 if not self._offer(follower, item):
-                    self._inputs.not_in_cache(follower)
+                    self._run(follower)
         elif followers and (item is not None or not (ran and call.ended and call.outcome in _SAYS_SOMETHING)):
             self._promote(key, followers)  # it was stopped, or its result is too old by now
         else:
             for follower in followers:
-                self._inputs.not_in_cache(follower)
+                self._run(follower)
         if self._cache.needs_sweep():
             self._spawn(self._cache.sweep())
 
@@ -208,4 +213,4 @@ class SingleFlight:
         if self._shared:
             self._spawn(self._lead(leader, key))
         else:
-            self._inputs.not_in_cache(leader)
+            self._run(leader)

@@ -58,13 +58,13 @@ class Parts(Lower):
         self.resumed: list[Call] = []
         self.caching: Any = Recorder()
         self.gate: Any = Recorder()
-        self.admission: Any = Recorder(resume=self.resumed.append)
+        self.next_steps: Any = Recorder(settle=self.resumed.append)
         self.claims = 0
 
         async def claim() -> None:
             self.claims += 1
 
-        self.inputs.allowed = self.resumed.append
+        self.inputs.settle = self.resumed.append
         core = self.with_core(
             gate=self.gate, caching=self.caching, claimer=Recorder(claim=claim), gives_away=gives_away
         )
@@ -74,7 +74,7 @@ class Parts(Lower):
         self.entry: Any = Recorder(is_active=True, update=self.enter)
         approvals = Approvals(core, self.ending)
         self.recovery = Recovery(
-            core, self.ending, approvals, self.admission, self.external, self.reconciling, self.parking, self.entry
+            core, self.ending, approvals, self.next_steps, self.external, self.reconciling, self.parking, self.entry
         )
 
     async def enter(self) -> None:

@@ -12,6 +12,7 @@ from clicket import tool
 from clicket.call import Call, Origin
 from clicket.engine.admission import Admission
 from clicket.engine.loop_share import LoopShare
+from clicket.engine.next_steps import NextSteps
 from clicket.errors import QueueFull, UsageError
 from clicket.kernel import State
 from clicket.model import ToolCall
@@ -76,9 +77,11 @@ class Parts(Lower):
             audit=self.audit,
             gives_away=gives_away,
         )
-        self.admission = Admission(
-            core, self.ending, self.handover, self.running_part, approvals, due_calls, self.credentials, self.share
+        self.phase.leaves_calls = gives_away
+        self.next_steps = NextSteps(
+            core, self.ending, self.handover, self.running_part, approvals, due_calls, self.credentials
         )
+        self.admission = Admission(core, self.ending, self.next_steps, due_calls, self.share)
 
     def take(self, name: str, arguments: Any = None, **more: Any) -> Call:
         return self.admission.take(ToolCall(name, arguments or {}, thread="t", **more), Origin("ann"))
@@ -118,8 +121,8 @@ async def test_a_call_that_its_maker_may_not_make_is_refused_with_its_reason() -
 async def test_a_call_that_a_person_must_approve_is_durable_and_holds_no_slot() -> None:
     parts = Parts()
     call = parts.take("risky")
-    parts.admission.keep_asking(call)  # no grant answers the question
-    assert (parts.logged("ask"), list(parts.live), parts.running_part.calls) == ([call], [call], [])
+    parts.next_steps.settle(call)  # no grant answers the question
+    assert (parts.logged("ask"), parts.running_part.calls) == ([call], [])
     assert parts.store._calls[call.entry.key].waiting_for == "approval"
     assert not call.slot
     await parts.ending.created(call)
@@ -135,7 +138,8 @@ async def test_a_call_that_needs_credentials_is_looked_at_before_the_cache_and_t
     parts = Parts()
     call = parts.take("personal")
     assert (parts.credentials.calls, parts.flights.calls, parts.running_part.calls) == ([("enter", call)], [], [])
-    parts.admission.proceed(call)
+    call.credentials = ("c1",)
+    parts.next_steps.settle(call)
     assert parts.flights.calls == [("enter", call)]
     away = Parts(gives_away=True)
     given = away.take("personal")
@@ -146,22 +150,14 @@ async def test_a_call_that_has_started_before_does_not_ask_the_cache() -> None:
     parts = Parts()
     call = parts.running("cached")
     call.cache_key = "k"
-    parts.admission.resume(call)
+    parts.next_steps.settle(call)
     assert (parts.flights.calls, parts.running_part.calls) == ([], [("take_slot", call)])
-
-
-async def test_what_the_cache_has_is_the_result() -> None:
-    parts = Parts()
-    call = parts.take("cached")
-    parts.admission.serve(call, {"n": 1})
-    assert call.result is not None
-    assert (call.result.output, call.result.content, call.result.cached) == ({"n": 1}, '{"n":1}', True)
 
 
 async def test_where_other_processes_run_calls_they_are_given_away() -> None:
     parts = Parts(gives_away=True)
     plain, asked = parts.take("echo"), parts.take("risky")
-    parts.admission.keep_asking(asked)
+    parts.next_steps.settle(asked)
     assert parts.handover.calls == [("give_away", plain), ("give_away", asked)]
     assert parts.running_part.calls == []
 
@@ -178,24 +174,10 @@ async def test_a_full_queue_leaves_no_trace() -> None:
     def full(call: Call) -> None:
         raise QueueFull("full")
 
-    parts.running_part.take_slot = full
+    parts.next_steps.settle = full  # type: ignore[method-assign]
     with pytest.raises(QueueFull):
         parts.take("echo", id="a", deadline=5.0)
     assert (await parts.store.load("a"), list(parts.live), parts.clock.pending) == ([], [], [])
-
-
-async def test_a_queue_that_is_full_after_a_look_into_the_cache_is_the_calls_own_error() -> None:
-    parts = Parts()
-    call = parts.take("cached")
-
-    def full(call: Call) -> None:
-        raise QueueFull("full")
-
-    parts.running_part.take_slot = full
-    parts.admission.on_cache_miss(call)
-    with pytest.raises(QueueFull):
-        await parts.ending.outcome(call)
-    assert list(parts.live) == []
 
 
 async def test_a_closing_runtime_takes_nothing() -> None:

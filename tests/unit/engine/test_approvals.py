@@ -35,14 +35,14 @@ class Parts(Lower):
         async def use(call: Call) -> Grant | None:
             return self.granted
 
-        self.inputs.allowed, self.inputs.not_granted = self.resumed.append, self.kept.append
+        self.inputs.settle = lambda call: (self.resumed if call.is_allowed else self.kept).append(call)
         self.approvals = Approvals(self.with_core(caching=self.caching, grants=Recorder(use=use)), self.ending)
 
     def asked(self, arguments: Any = None) -> Call:
         call = self.admitted("pay", arguments or {"amount": 1})
         self.approvals.ask(call)
         self.journal.commit(call.entry)
-        self.live.add(call)
+        assert call in self.live
         return call
 
     def error(self, call: Call) -> ToolError:

@@ -60,7 +60,7 @@ from clicket.engine.reconciling import Reconciling
 from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.engine.resolutions import Resolutions
-from clicket.engine.runner import Runner
+from clicket.engine.runner import Bodies, Runner
 from clicket.engine.running import Running
 from clicket.engine.sessions import SessionPlaces
 from clicket.engine.shared_slots import SharedSlots
@@ -72,7 +72,9 @@ from clicket.engine.timers import WaitTimers
 from clicket.engine.tool_costs import ToolCosts
 from clicket.engine.worker_entry import Identity, Load, WorkerEntry, host_name, worker_id
 from clicket.engine.worker_list import living_workers
-from clicket.execution import RUNTIME, Cluster, LentCredentials, Limiter, LoopWatch, ProcessPool
+from clicket.execution import RUNTIME, Cluster, LentCredentials, Limiter, LoopWatch, ProcessPool, stop
+from clicket.execution.clocks import Clocks
+from clicket.execution.sink import SinkParts
 from clicket.hub import Hub
 from clicket.journal import Journal, Observers
 from clicket.kernel import State
@@ -175,11 +177,13 @@ class Engine:
             grace=limits.cancel_grace,
             warm=int(any(tool.options.isolation == "process" for tool in registry)),
         )
-        runner = Runner(
-            journal, store, vault, workers, processes, Cluster(setup.ray),
-            chance=chance, grace=limits.cancel_grace, max_wait=limits.queue_timeout, abandon=driver.does_not_stop,
-            on_returned=driver.returned_late, on_cost=costs.report, credentials=lent, nest=driver.calls_of, spawn=spawn,
+        clocks = Clocks(clock, stop, grace=limits.cancel_grace)
+        sinks = SinkParts(
+            journal=journal, store=store, vault=vault, credentials=lent,
+            on_cost=costs.report, limit=clocks.limit, nest=driver.calls_of,
         )  # fmt: skip
+        bodies = Bodies(workers=workers, processes=processes, cluster=Cluster(setup.ray))
+        runner = Runner(clocks, sinks, bodies, driver, chance=chance, max_wait=limits.queue_timeout, spawn=spawn)
         pipeline = Pipeline(
             Find(registry, hub.check),
             Authorize(policy, registry.get, max_size=max_size, some_ask=bool(setup.budgets)),

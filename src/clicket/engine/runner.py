@@ -11,22 +11,23 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal
 
+import msgspec
 from msgspec import to_builtins
 
 from clicket.bridge import Workers, fulfil
-from clicket.call import Call, Late
+from clicket.call import Call
 from clicket.engine.call.attempts import AfterAttempt, EndedAttempt, after_attempt
+from clicket.engine.inputs import Inputs
 from clicket.errors import CredentialMissing, UsageError
 from clicket.execution.clocks import Clocks
 from clicket.execution.lanes import PREPARED
-from clicket.execution.lent_credentials import LentCredentials
 from clicket.execution.loop_lane import LoopLane, inline
 from clicket.execution.process_lane import ProcessLane
 from clicket.execution.processes import ProcessPool
 from clicket.execution.ray.cluster import Cluster
 from clicket.execution.ray_lane import RayLane
 from clicket.execution.retry import backoff, describe, transient
-from clicket.execution.sink import CallSink, gave_token
+from clicket.execution.sink import CallSink, SinkParts, gave_token
 from clicket.execution.stopping import (
     Parked,
     Stopped,
@@ -34,20 +35,16 @@ from clicket.execution.stopping import (
     can_stop,
     forget_stop,
     set_stopper,
-    stop,
     stop_error,
 )
 from clicket.execution.thread_lane import ThreadLane
 from clicket.execution.tracebacks import log_failure, traceback_of
-from clicket.journal import Journal
 from clicket.kernel import State
-from clicket.ports import Store
 from clicket.tools import Options, Pending, Tool
-from clicket.tools.nested import NestedCalls
 from clicket.tools.question import InputNeeded
-from clicket.vault import Vault, hide_error, hide_text
+from clicket.vault import hide_error, hide_text
 
-__all__ = ["Runner"]
+__all__ = ["Bodies", "Runner"]
 
 _RUNNING = State.RUNNING
 _PARKED = {
@@ -57,53 +54,49 @@ _PARKED = {
 }
 
 
+class Bodies(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """Where bodies run that do not run on the loop."""
+
+    workers: Workers
+    processes: ProcessPool
+    cluster: Cluster
+
+
 class Runner:
-    """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has returned.
-    `on_cost` is called whenever a call reports a cost. `nest`: what makes the calls of a call.
-    `max_wait`: seconds that a call waits for resources of the Ray cluster."""
+    """`max_wait`: seconds that a call waits for resources of the Ray cluster."""
 
     def __init__(
         self,
-        journal: Journal,
-        store: Store,
-        vault: Vault,
-        workers: Workers,
-        processes: ProcessPool,
-        cluster: Cluster,
+        clocks: Clocks,
+        sinks: SinkParts,
+        bodies: Bodies,
+        inputs: Inputs,
         *,
         chance: random.Random,
-        grace: float,
         max_wait: float | None,
-        abandon: Callable[[Call], None],
-        on_returned: Callable[[Call, Late | None], None],
-        on_cost: Callable[[Call], None],
-        credentials: LentCredentials,
-        nest: Callable[[Call], NestedCalls],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        self._journal = journal
-        self._store = store
-        self._vault = vault
-        self._on_cost = on_cost
-        self._credentials = credentials
-        self._nest = nest
+        self._sinks = sinks
+        self._journal = journal = sinks.journal
+        self._credentials = sinks.credentials
         self._clock = journal.clock
-        self._clocks = Clocks(journal.clock, stop, grace=grace)
+        self._clocks = clocks
         self._chance = chance
+        on_returned = inputs.returned_late
         self._loop = LoopLane(
-            self._clocks, make_sink=self.sink_of, abandon=abandon, on_returned=on_returned, spawn=spawn
+            clocks, make_sink=self.sink_of, abandon=inputs.does_not_stop, on_returned=on_returned, spawn=spawn
         )
         self._begin = self._loop.begin
-        self._processes = ProcessLane(processes, self._clocks, make_sink=self.sink_of)
+        self._processes = ProcessLane(bodies.processes, clocks, make_sink=self.sink_of)
         self._ray = RayLane(
-            cluster, journal, self._clocks,
+            bodies.cluster, journal, clocks,
             max_wait=max_wait, make_sink=self.sink_of, on_returned=on_returned, spawn=spawn,
         )  # fmt: skip
         self._lanes: dict[str, Callable[[Call, Tool], Awaitable[Any]]] = {
             "loop": self._loop.attempt,
             "external": self._attempt_external,
             "inline": inline,
-            "thread": ThreadLane(workers, self._clocks, on_returned=on_returned).attempt,
+            "thread": ThreadLane(bodies.workers, clocks, on_returned=on_returned).attempt,
             "process": self._processes.attempt,
             "ray": self._ray.attempt,
         }
@@ -116,9 +109,7 @@ class Runner:
         """The call's sink, which its attempts share."""
         attempt = attempt_of(call)
         if attempt.sink is None:
-            attempt.sink = CallSink(
-                self._journal, self._store, self._vault, call, self._on_cost, self._credentials, self._clocks.limit, self._nest
-            )  # fmt: skip
+            attempt.sink = CallSink(self._sinks, call)
         sink: CallSink = attempt.sink
         return sink
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
+
 from clicket.call import Attempt, Call
 from clicket.execution.artifacts import ArtifactSource, chunks_of, grant, name_of, read_artifact, spooled
 from clicket.execution.checkpoints import Checkpoints
@@ -36,6 +38,7 @@ from clicket.vault import Vault, Window, has_token, hide, hide_text
 
 __all__ = [
     "CallSink",
+    "SinkParts",
     "context_for",
     "gave_token",
     "progress_data",
@@ -67,6 +70,21 @@ _OURS = frozenset(
 _REASONS = frozenset({"checkpoint", "output_limit"})
 
 
+class SinkParts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What the sinks of all calls share."""
+
+    journal: Journal
+    store: Store
+    vault: Vault
+    credentials: LentCredentials
+    on_cost: Callable[[Call], None]
+    """Called whenever a call reports a cost."""
+    limit: Callable[[Call, float], None]
+    """Sets the seconds that an attempt has left."""
+    nest: Callable[[Call], NestedCalls]
+    """Makes the calls of a call."""
+
+
 class CallSink:
     """For bodies on the loop. One per call; attempts share it, and each attempt starts with empty output."""
 
@@ -78,23 +96,17 @@ class CallSink:
 
     def __init__(
         self,
-        journal: Journal,
-        store: Store,
-        vault: Vault,
+        parts: SinkParts,
         call: Call,
-        on_cost: Callable[[Call], None] = lambda call: None,
-        credentials: LentCredentials | None = None,
-        limit: Callable[[Call, float], None] = lambda call, seconds: None,
-        nest: Callable[[Call], NestedCalls] | None = None,
     ) -> None:
-        self._credentials = credentials
-        self._journal = journal
-        self._store = store
-        self._vault = vault
         self._call = call
-        self._on_cost = on_cost
-        self._limit = limit
-        self._nest = nest
+        self._journal = journal = parts.journal
+        self._store = parts.store
+        self._vault = parts.vault
+        self._credentials = parts.credentials
+        self._on_cost = parts.on_cost
+        self._limit = parts.limit
+        self._nest = parts.nest
         self.costs: Costs | None = None
         """What the call has reported with `ctx.spend`, in all attempts; None: nothing here."""
         self._attempt: Attempt = attempt_of(call)

@@ -310,8 +310,7 @@ class Agent:
         head, record = await threads.settled(thread)
         plan = None
         if record is not None:
-            on_record = threads.entries(record.events, thread, head.turns + 1)
-            plan = next((entry["plan"] for entry in reversed(on_record) if entry.get("e") == "plan"), None)
+            plan = threads.turn_record(record, thread, head.turns + 1).plan
         elif head.turns and (last := await self._memory.turn(host, thread, head.turns)) is not None:
             plan = last.plan
         return ThreadView(

@@ -15,7 +15,7 @@ import msgspec
 from clicket.model.codec import canonical
 from clicket.vault import MASK
 
-__all__ = ["Identity", "begun_in", "both"]
+__all__ = ["Identity", "both"]
 
 Entry = dict[str, Any]
 _DIGEST = 16
@@ -98,10 +98,6 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         if self.system_in_place_of(present.system) is not None:
             what["system"] = "the recorded text is used"
         return what
-
-
-def begun_in(entries: Iterable[Entry]) -> Entry | None:
-    return next((entry for entry in entries if entry.get("e") == "begun"), None)
 
 
 def both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

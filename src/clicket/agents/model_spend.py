@@ -105,8 +105,8 @@ async def count_replayed(turn: Turn) -> None:
 
 async def count_summaries(turn: Turn) -> None:
     """Summaries were recorded before a crash: count them for the turn, and make sure that the ledger has them."""
-    for step, spend, usage in turn.recorded_summaries():
-        await settle(turn, step + 1, spend, usage)
+    for summary in turn.take_summaries():
+        await settle(turn, summary.step + 1, summary.spend, summary.usage)
 
 
 async def settle(turn: Turn, step: int, note: dict[str, Any], usage: Usage) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
@@ -12,15 +11,14 @@ import msgspec
 
 from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
-from clicket.agents.background import news_message
-from clicket.agents.identity import begun_in
 from clicket.agents.memory import Head, Memory, TurnDocument, inner_thread
 from clicket.agents.transcript import paired
-from clicket.agents.turn_limits import NO_STEPS, Limits, Repeats, Spent
+from clicket.agents.turn_limits import NO_STEPS, Limits
+from clicket.agents.turn_record import TurnRecord
 from clicket.errors import AgentBusy, AgentChanged, ClicketError, Conflict, NotFound
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
-from clicket.model.chat import ChatMessage, Usage
+from clicket.model.chat import ChatMessage
 from clicket.model.ids import is_of_turn
 from clicket.ports import AgentHost, sleep
 from clicket.spend import RAISE_BUDGET
@@ -90,6 +88,10 @@ class Threads:
 
     async def record(self, thread: str, number: int) -> Record | None:
         return await self.host.record(turn_id(number), self.inner(thread))
+
+    def turn_record(self, record: Record, thread: str, number: int) -> TurnRecord:
+        """What is on record of a turn, from the record of its call."""
+        return TurnRecord(self.entries(record.events, thread, number))
 
     def entries(self, events: Sequence[Event], thread: str, number: int) -> list[dict[str, Any]]:
         """The recorded entries in the events of a turn's call."""
@@ -247,8 +249,8 @@ class Threads:
 
     async def _save_ended(self, thread: str, number: int, record: Record) -> TurnDocument:
         """Write the document of a turn whose call ended without one: its process died each time, or it never began."""
-        on_record = self.entries(record.events, thread, number)
-        ending = next((entry for entry in on_record if entry.get("e") == "ended"), None)
+        on_record = self.turn_record(record, thread, number)
+        ending = on_record.ended
         if ending is None:
             cancelled = record.state is State.CANCELLED
             error = "" if cancelled else _reason(record)
@@ -271,7 +273,7 @@ class Threads:
 
     def _begun(self, record: Record, thread: str, number: int) -> Entry:
         """The entry `begun`, or else the arguments of the call: secrets are masked there; the entry can be unsealed."""
-        begun = begun_in(self.entries(record.events, thread, number))
+        begun = self.turn_record(record, thread, number).begun
         return begun or (record.arguments if isinstance(record.arguments, dict) else {})
 
 
@@ -310,19 +312,16 @@ def _reason(record: Record) -> str:
     return str(record.error or "it ended without a result")
 
 
-def ending_of(on_record: Sequence[Entry], limits: Limits, at: float, error: str, code: str = "") -> Entry:
-    """The entry `ended` of a turn that ends without its agent, from its recorded entries. No error: it was cancelled."""
-    replies = [entry for entry in on_record if entry.get("e") == "reply"]
+def ending_of(on_record: TurnRecord, limits: Limits, at: float, error: str, code: str = "") -> Entry:
+    """The entry `ended` of a turn that ends without its agent. No error: it was cancelled."""
+    steps = len(on_record.replies)
     return entries.ended(
         AgentState.ERROR if error else AgentState.IDLE,
         "" if error else "cancelled",
-        "" if error else "Terminated: Cancelled" if replies else NO_STEPS,
-        len(replies),
-        _calls_in(on_record, limits),
-        sum(
-            (entries.usage_of(entry.get("usage")) for entry in on_record if entry.get("e") in ("reply", "summary")),
-            Usage(),
-        ),
+        "" if error else "Terminated: Cancelled" if steps else NO_STEPS,
+        steps,
+        on_record.calls(limits),
+        on_record.usage,
         at,
         error,
         code,
@@ -335,38 +334,16 @@ def failure_of(document: TurnDocument, name: str) -> ClicketError:
     return kind(f"{name} failed: {document.error}")
 
 
-def _calls_in(on_record: Sequence[Entry], limits: Limits) -> int:
-    """How many tool calls the recorded replies made: those that the limits allow. A planner's only change its plan."""
-    spent, repeats = Spent(), dict[str, Repeats]()
-    for entry in on_record:
-        if entry.get("e") == "reply" and entry.get("mark"):
-            for use in entries.message_of(entry).uses:
-                spent.count_call(use, limits, repeats.setdefault(entry.get("fork", ""), Counter()))
-    return spent.calls
-
-
-def recorded_ending(on_record: Sequence[Entry]) -> Entry | None:
+def recorded_ending(on_record: TurnRecord) -> Entry | None:
     """The recorded end of a turn whose process died before it saved the turn. None if running it again leads to the same end."""
-    ending = next((entry for entry in on_record if entry.get("e") == "ended"), None)
+    ending = on_record.ended
     return ending if ending is not None and ending.get("stopped") not in ("finished", "max_steps", "repeated") else None
 
 
-def document_of(number: int, message: str, on_record: Sequence[Entry], ending: Entry, id: str = "") -> TurnDocument:
-    """The document of a turn, from its recorded entries. `id`: that its caller gave it."""
-    messages = [ChatMessage(role="user", content=message or "[a message that was refused]")]
-    plan: Entry | None = None
-    for entry in on_record:
-        if entry.get("e") == "plan":
-            plan = entry["plan"]
-        if entry.get("fork"):  # messages of concurrent forks are not one transcript
-            continue
-        if entry.get("e") == "reply":
-            messages.append(entries.message_of(entry))
-        elif entry.get("e") == "results":
-            messages += entries.results_of(entry)
-        elif entry.get("e") == "news":
-            messages += map(news_message, entry["items"])
-    return ended_document(number, paired(messages), plan, ending, id)
+def document_of(number: int, message: str, on_record: TurnRecord, ending: Entry, id: str = "") -> TurnDocument:
+    """The document of a turn. `id`: that its caller gave it."""
+    messages = [ChatMessage(role="user", content=message or "[a message that was refused]"), *on_record.messages]
+    return ended_document(number, paired(messages), on_record.plan, ending, id)
 
 
 def ended_document(

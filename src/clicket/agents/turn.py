@@ -8,8 +8,8 @@ fork by itself.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Awaitable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -22,6 +22,7 @@ from clicket.agents.outages import Outages
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
 from clicket.agents.turn_limits import Ending, Limits, Repeats, Spent, Stopped, counted
+from clicket.agents.turn_record import Branch, Replay, Summary, TurnRecord
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
@@ -55,9 +56,9 @@ class Turn:
 
     __slots__ = (
         "__weakref__",
-        "_ids", "_log", "_news", "_plans", "_repeats", "_replayed", "_replies", "_results", "agent", "allowed_tools", "begins",
+        "_branch", "_ids", "_log", "_repeats", "_replay", "agent", "allowed_tools", "begins",
         "clock", "denied", "feed", "fork", "frontend", "has_references", "host", "id", "journaled", "limits", "mark", "masked_uses",
-        "max_steps", "message", "messages", "must_stop", "number", "open_calls", "plan", "resumed", "sensitive", "spender",
+        "max_steps", "message", "messages", "must_stop", "number", "open_calls", "plan", "record", "resumed", "sensitive", "spender",
         "spending", "spent", "steps", "system", "tag", "thread", "tools",
     )  # fmt: skip
 
@@ -81,7 +82,9 @@ class Turn:
         tools: frozenset[str] | None = None,
         system: str | None = None,
         id: str = "",
+        record: TurnRecord | None = None,
     ) -> None:
+        """`record`: the fold of the log's entries, if it is there."""
         self.host: AgentHost = host
         self.clock: Clock = host.clock
         self.thread: str = thread
@@ -126,22 +129,20 @@ class Turn:
         self.open_calls: OpenCalls = OpenCalls()
         """Background calls, of this turn and earlier ones, whose results the model has not read."""
         self.plan: Entry | None = None
-        self.resumed: bool = bool(log.entries)
+        self.record: TurnRecord = TurnRecord(log.entries) if record is None else record
+        """What was on record when this process began with it."""
+        self.resumed: bool = not self.record.is_empty
         self.feed: EventFeed = feed
         self._log = log
         self.must_stop: bool = log.must_stop
         """The turn was stopped while no process ran it."""
-        mine = [entry for entry in log.entries if entry.get("fork", "") == fork]
-        self._replies: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "reply")
-        tags = [entry.get("tag", "") for entry in self._replies if entry.get("mark")]
-        self.tag: str = tags[0] if tags else tag
+        self._branch: Branch = self.record.branch(fork)
+        self._replay: Replay = Replay(self._branch)
+        self.tag: str = tag if self._branch.tag is None else self._branch.tag
         """Makes the ids of its tool calls unique in the store; empty for a turn that an older version began."""
         if spent is None:
-            self.spent.ahead = sum(entry.get("e") == "reply" for entry in log.entries)
-        self._results, self._news = _by_step(mine)
-        self._plans: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "plan")
+            self.spent.ahead = len(self.record.replies)
         self._ids = {use.id for message in history for use in message.uses}
-        self._replayed: Entry | None = None
 
     # Recording.
 
@@ -212,10 +213,6 @@ class Turn:
     def _leave(self) -> NoReturn:
         raise Taken(f"turn {self.number} of thread {self.thread!r} is owned by another process now.")
 
-    def recorded(self, kind: str) -> Entry | None:
-        """The first recorded entry of a kind."""
-        return next((entry for entry in self._log.entries if entry.get("e") == kind), None)
-
     def outages(self) -> Outages:
         return Outages(self.host, self._log)
 
@@ -232,25 +229,21 @@ class Turn:
 
     def recorded_reply(self) -> ChatMessage | None:
         """The next reply that was recorded before a crash, or None."""
-        if not self._replies:
+        reply = self._replay.next()
+        if reply is None:
             return None
-        entry = self._replayed = self._replies.popleft()
         self.spent.ahead -= 1
-        message = entries.message_of(entry)
+        message = reply.message
         self.sensitive.take(message.uses)
-        if entry.get("masked"):
+        if reply.is_masked:
             self.masked_uses.update(use.id for use in message.uses if MASK in use.arguments)
-        self._take(message, entries.usage_of(entry["usage"]), float(entry["took"]))
+        self._take(message, reply.usage, reply.took)
         return message
 
     def replayed_spend(self) -> tuple[Entry, Usage] | None:
         """What was recorded of the spend of the reply that `recorded_reply` returned last."""
-        spend = None if self._replayed is None else self._replayed.get("spend")
-        return (
-            None
-            if type(spend) is not dict or self._replayed is None
-            else (spend, entries.usage_of(self._replayed["usage"]))
-        )
+        reply = self._replay.last
+        return None if reply is None or reply.spend is None else (reply.spend, reply.usage)
 
     def record_reply(self, reply: ChatReply, took: float, spend: Entry | None = None) -> ChatMessage:
         """`spend`: what the ledger needs to count the reply, also after a crash; the reply's usage has been checked for it."""
@@ -282,13 +275,11 @@ class Turn:
         entry = entries.summary(self.steps, usage, spend, self.clock.now())
         self.write(f"Step {self.steps}: old messages are summarised.", entry)
 
-    def recorded_summaries(self) -> Iterator[tuple[int, Entry, Usage]]:
-        """Step, spend and usage of the summaries that this turn and its forks made before a crash; their usage is counted here."""
-        for entry in self._log.entries:
-            if entry.get("e") == "summary":
-                usage = entries.usage_of(entry.get("usage"))
-                self.spent.usage = self.spent.usage + usage
-                yield int(entry.get("step", 0)), entry.get("spend", {}), usage
+    def take_summaries(self) -> list[Summary]:
+        """The summaries that this turn and its forks made before a crash; their usage is counted here."""
+        for summary in self.record.summaries:
+            self.spent.usage = self.spent.usage + summary.usage
+        return self.record.summaries
 
     def say(self, text: str, uses: Sequence[ToolUse] = ()) -> ChatMessage:
         """Record a message that no model wrote as a step of the turn; after a crash the recorded one is returned."""
@@ -319,7 +310,7 @@ class Turn:
     def recorded_results(self) -> dict[str, Entry]:
         """The recorded results of this step's tool calls, by the model's ids."""
         found: dict[str, Entry] = {}
-        for entry in self._results.get(self.steps, ()):
+        for entry in self._branch.results.get(self.steps, ()):
             self.spent.seconds += float(entry["took"])
             found.update((item["id"], item) for item in entry["items"])
         return found
@@ -345,14 +336,14 @@ class Turn:
     def calls_to_collect(self) -> dict[str, ToolUse]:
         """The background calls whose results the model has not read, by id. Results that were recorded after this step, before a
         crash, are added to the messages first. None are collected while the next reply is on record."""
-        if self._news:
-            self.messages += map(news_message, self._news.pop(self.steps, ()))
-        return {} if self._replies else self.open_calls.among(self.messages)
+        if self._replay.news:
+            self.messages += map(news_message, self._replay.news.pop(self.steps, ()))
+        return {} if self._replay.replies else self.open_calls.among(self.messages)
 
     @property
     def is_replaying(self) -> bool:
         """The next reply of the model is on record."""
-        return bool(self._replies)
+        return bool(self._replay.replies)
 
     def record_news(self, items: list[Entry]) -> None:
         """Record results of background calls, and add them to the messages."""
@@ -363,8 +354,8 @@ class Turn:
     def record_plan(self, body: Entry) -> None:
         """Record and publish a state of the plan; a state that was recorded before a crash is not recorded again."""
         self.plan = body
-        if self._plans:
-            self._plans.popleft()
+        if self._replay.plans:
+            self._replay.plans -= 1
         else:
             done = sum(step["status"] == "completed" for step in body["steps"])
             entry = entries.plan(self.steps, body, self.clock.now())
@@ -391,14 +382,10 @@ class Turn:
 
     async def cancel_open_calls(self, why: str) -> None:
         """Cancel the tool calls on record that have no recorded result, of this turn and its forks."""
-        replies = [entry for entry in self._log.entries if entry.get("e") == "reply" and entry.get("mark")]
-        ended = {item["call"] for entry in self._log.entries if entry.get("e") == "results" for item in entry["items"]}
-        for entry in replies:
-            for place, use in enumerate(entries.message_of(entry).uses, start=1):
-                id = entries.call_id(entry["mark"], entry.get("tag", ""), entry["step"], place, use.id)
-                known = None if id in ended else await self.host.made(id, self.thread)
-                if known is not None:
-                    await known.cancel(why)
+        for id in self.record.open_calls():
+            known = await self.host.made(id, self.thread)
+            if known is not None:
+                await known.cancel(why)
 
     # Limits.
 
@@ -413,7 +400,7 @@ class Turn:
 
     def over(self) -> Ending | None:
         """The limit that forbids another request to the model, or None."""
-        if self._replies:  # this request was made before the crash
+        if self._replay.replies:  # this request was made before the crash
             return None
         if self.max_steps is not None and self.steps >= self.max_steps:
             return "max_steps", f"Terminated: Reached max steps ({self.max_steps})"
@@ -427,7 +414,7 @@ class Turn:
             self.host, self._log, self.feed,
             thread=self.thread, number=self.number, mark=f"{self.mark}.{name}", message=message,
             history=self.messages, limits=self.limits, tag=self.tag, fork=name, spent=self.spent, sensitive=self.sensitive,
-            frontend=tuple(self.frontend.values()), tools=self.tools, system=self.system,
+            frontend=tuple(self.frontend.values()), tools=self.tools, system=self.system, record=self.record,
         )  # fmt: skip
         fork.max_steps = max_steps
         return fork
@@ -436,18 +423,6 @@ class Turn:
         """Append the messages of a fork."""
         self.messages += paired(fork.messages[fork.begins :])
         self._ids |= fork._ids
-
-
-def _by_step(recorded: Sequence[Entry]) -> tuple[dict[int, list[Entry]], dict[int, list[Entry]]]:
-    """The entries `results`, and the items of the entries `news`, by the number of their step."""
-    results: dict[int, list[Entry]] = {}
-    news: dict[int, list[Entry]] = {}
-    for entry in recorded:
-        if entry.get("e") == "results":
-            results.setdefault(entry["step"], []).append(entry)
-        elif entry.get("e") == "news":
-            news.setdefault(entry["step"], []).extend(entry["items"])
-    return results, news
 
 
 def _has_reference(messages: Sequence[ChatMessage]) -> bool:

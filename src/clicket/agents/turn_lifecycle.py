@@ -15,7 +15,7 @@ from typing import Any, Literal
 from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.event_feed import EventFeed
-from clicket.agents.identity import Identity, begun_in, both
+from clicket.agents.identity import Identity, both
 from clicket.agents.memory import Head, Known, Memory, TurnDocument
 from clicket.agents.model_spend import count_summaries
 from clicket.agents.outages import Outages
@@ -23,6 +23,7 @@ from clicket.agents.threads import document_of, ended_document, ending_of, failu
 from clicket.agents.transcript import paired
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
+from clicket.agents.turn_record import TurnRecord
 from clicket.errors import AgentChanged, ClicketError, StoreUnavailable
 from clicket.execution import TurnLog
 from clicket.kernel import AGENT, AgentState
@@ -92,21 +93,22 @@ class TurnLifecycle:
             await log.flush()
             log = log.read_again()  # the turn finds the stop on record, and ends the calls that it made
             done, known = await self._read(host, log, thread, number)
-        over = recorded_ending(log.entries)
+        record = TurnRecord(log.entries)
+        over = recorded_ending(record)
         if done is None and over is not None:
-            done = document_of(number, message, log.shown_entries, over, id)
+            done = document_of(number, message, TurnRecord(log.shown_entries), over, id)
         if done is not None:  # it had ended when its process died
             done = await self._memory.save(host, thread, done)
             known = await self._memory.load(host, thread)
             failed = done.state is AgentState.ERROR
             return result_of(done, thread, known.messages), failure_of(done, f"turn {number}") if failed else None
         identity = self.identity
-        began = (Identity.in_entry(begun_in(log.entries)) if log.entries else None) or identity
+        began = Identity.in_entry(record.begun) or identity
         turn = Turn(
             host, log, feed,
             thread=thread, number=number, mark=f"{identity.name}.{number}", message=message,
             history=known.messages, limits=self._limits, tag=tag, frontend=frontend,
-            tools=both(began.tools, identity.tools), system=began.system_in_place_of(identity.system), id=id,
+            tools=both(began.tools, identity.tools), system=began.system_in_place_of(identity.system), id=id, record=record,
         )  # fmt: skip
         place = (host.caller, thread)
         self.turns[place] = turn
@@ -115,7 +117,7 @@ class TurnLifecycle:
                 what = began.changes_to(identity)
                 if self._on_change == "refuse":
                     return await self._refuse(turn, log, message, what)
-                self._record_change(turn, log, what)
+                self._record_change(turn, what)
             return await self._drive_to_end(turn, known.head, message)
         finally:
             if self.turns.get(place) is turn:
@@ -132,10 +134,9 @@ class TurnLifecycle:
             known = await outages.through(read, error)
             return await outages.through(partial(self._memory.turn, host, thread, number), error), known
 
-    def _record_change(self, turn: Turn, log: TurnLog, what: dict[str, Any]) -> None:
+    def _record_change(self, turn: Turn, what: dict[str, Any]) -> None:
         digest = self.identity.digest
-        last = next((entry for entry in reversed(log.entries) if entry.get("e") == "changed"), None)
-        if last is None or last.get("digest") != digest:
+        if turn.record.changed_to != digest:
             text = f"The agent has changed since the turn began ({', '.join(what)}): it goes on with the tools that both may use."
             turn.write(text, entries.changed(what, digest, turn.clock.now()))
 
@@ -152,7 +153,7 @@ class TurnLifecycle:
             f"the agent {self.identity.name!r} has changed since turn {turn.number} of thread {turn.thread!r} began ({', '.join(what)}), "
             "and on_change='refuse' does not let it continue the turn. Send the message again, under another id if it had one."
         )
-        on_record = log.shown_entries
+        on_record = TurnRecord(log.shown_entries)
         ending = ending_of(on_record, self._limits, turn.clock.now(), refused.message, refused.code)
         turn.write(f"Turn {turn.number} ends: {refused.code}.", ending)
         document = document_of(turn.number, message, on_record, ending, turn.id)
@@ -160,7 +161,7 @@ class TurnLifecycle:
         return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages]), refused
 
     async def _begin(self, turn: Turn, head: Head, message: str) -> None:
-        if turn.recorded("begun") is not None:
+        if turn.record.begun is not None:
             await count_summaries(turn)
             return
         states = [AgentState.IDLE] if head.state is AgentState.IDLE else [head.state, AgentState.IDLE]
@@ -226,7 +227,7 @@ class TurnLifecycle:
             messages = [mask.message(message) for message in messages]
         document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending), turn.id)
         cancelled = await _flush_spend(turn)
-        if turn.recorded("ended") is None:
+        if turn.record.ended is None:
             turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
         document = await self._saved(turn, document, state)
         if cancelled is not None:

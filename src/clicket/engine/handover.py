@@ -59,11 +59,10 @@ class HandOver:
         self._journal.commit(call.entry, partial(self._on_given, call))
 
     def _first_queue(self, call: Call) -> str:
-        """The queue of a call that was never claimed. Empty: one that was keeps its queue, and the first one has the tool's name. A call
-        that had a time may have been claimed in the queue of those that wait for theirs, from which no worker claims."""
-        tool, had_time = call.tool, call.request.not_before is not None
-        queue = self._queues.queue_of(tool) if tool is not None and (call.entry.fence == 1 or had_time) else ""
-        return "" if queue == call.entry.tool and not had_time else queue
+        """The queue of a call that was never claimed; one that was keeps its queue. Empty: the one of the tool's name."""
+        tool = call.tool
+        queue = self._queues.queue_of(tool) if tool is not None and call.entry.fence == 1 else ""
+        return "" if queue == call.entry.tool else queue
 
     def _on_given(self, call: Call, error: ClicketError | None) -> None:
         self._ending.on_created(call, error)

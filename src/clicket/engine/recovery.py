@@ -395,6 +395,10 @@ class Recovery:
                 return "cancelled"
             self._timers.deadline(call, max(left, 0.0))
         if record.waiting_for != "approval":
+            if (
+                record.waiting_for == "time"
+            ):  # it is in the queue of those that wait for theirs, from which no worker claims
+                self._journal.wait_in(entry, self._queues.queue_of(call.required_tool()))
             self._journal.wait_for(entry, None)
             self._next_steps.settle(call)
             return what

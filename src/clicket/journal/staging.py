@@ -98,7 +98,11 @@ class Staging:
         """From its next commit on the call belongs to no process, and waits in `queue`; empty: in the one that it has. `to`: the worker
         that gets a notice of it, as in `Append.to`."""
         entry.owned = False
-        entry.to, entry.queue = to, queue
+        entry.to, entry.queue = to, queue or entry.queue
+
+    def wait_in(self, entry: Entry, queue: str) -> None:
+        """From its next commit on the call waits in this queue whenever it has no owner."""
+        entry.queue = queue
 
     def discard_staged(self, entry: Entry) -> None:
         """Drop what is staged and not under way, for a call that is released unchanged."""

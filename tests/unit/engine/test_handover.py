@@ -18,7 +18,7 @@ from clicket.execution.stopping import Stopped, stop
 from clicket.journal import Fenced
 from clicket.kernel import State
 from clicket.pipeline import Policy
-from clicket.ports import LATER, Duplicate, NoNotices, QueueName, Stored
+from clicket.ports import Duplicate, NoNotices, Stored
 
 
 @tool
@@ -175,21 +175,6 @@ async def test_what_may_be_repeated_is_handed_back_to_run_again(name: str) -> No
     assert record.attempts[-1].error is not None
     assert record.attempts[-1].error.code == "outcome_unknown"
     assert (parts.logged("release"), list(parts.live)) == ([call], [])
-
-
-async def test_a_call_that_had_a_time_is_handed_back_to_the_queue_of_its_tool() -> None:
-    """It was claimed from the queue of calls that wait for their time, and its process died before it put it into the other one."""
-    parts = Parts()
-    call = parts.pending("plain", not_before="2020-01-01T00:00:00Z")
-    later = str(QueueName("plain", holder=LATER))
-    parts.journal.give_up_ownership(call.entry, queue=later)
-    await parts.journal.flush(call.entry)
-    (stored,) = await parts.store.claim_waiting(frozenset({later}), 1)
-    parts.journal.adopt(stored, call.entry, attempts=0, started_at=None, state=State.PENDING)
-    call.entry.owned = True
-    parts.handover.close_started(call)
-    await parts.settle()
-    assert [each.key for each in await parts.store.claim_waiting(frozenset({"plain"}), 1)] == [stored.key]
 
 
 async def test_a_tool_that_asks_has_its_question_on_record_when_it_is_handed_back() -> None:

@@ -9,7 +9,7 @@ from clicket.call import Call
 from clicket.execution.stopping import attempt_of
 from clicket.kernel import State
 from clicket.pipeline import Policy
-from clicket.ports import Stored
+from clicket.ports import LATER, QueueName, Stored
 from clicket.settings import Settings
 
 # The decision table.
@@ -180,6 +180,19 @@ async def test_a_call_that_breaks_its_recovery_holds_nothing(caplog: pytest.LogC
     parts.next_steps.settle = broken
     what, _ = await parts.recover(call)
     assert (what, list(parts.live), parts.gate.names) == ("damaged", [], ["release"])
+
+
+async def test_a_call_whose_time_has_come_waits_in_the_queue_of_its_tool_from_then_on() -> None:
+    """Its process died after it had claimed the call as due. The next owner releases it, whichever way."""
+    parts = Parts()
+    call = parts.pending("plain", not_before=1_577_836_800.0)
+    note = {"text": "It waits until its time.", "waiting_for": "time"}
+    parts.journal.record(call.entry, "note", note)
+    parts.journal.wait_in(call.entry, str(QueueName("plain", holder=LATER)))
+    await parts.journal.flush(call.entry)
+    await parts.recover(call)
+    await parts.store.hand_back([call.entry.key])
+    assert [each.key for each in await parts.store.claim_waiting(frozenset({"plain"}), 1)] == [call.entry.key]
 
 
 async def test_a_worker_that_takes_no_calls_takes_over_none() -> None:

@@ -88,6 +88,18 @@ async def a_claimed_call_is_given_into_another_queue(one: Store) -> None:
 
 
 @laws.opened(ALIVE)
+async def an_owner_moves_a_call_and_keeps_it(one: Store) -> None:
+    await _wait(one, waiting_call("later", queue="tool#later"))
+    (claimed,) = await one.claim_waiting(frozenset({"tool#later"}), 1)
+    change = news(waiting_call("later"), fence=claimed.fence, key=claimed.key, queue="tool")
+    law.equal(await append(one, change), [None], "its owner names another queue")
+    law.equal(await _claimed(one, 9, "tool", "tool#later"), [], "and still owns it")
+    await one.hand_back([claimed.key])
+    law.equal(await _claimed(one, 9, "tool#later"), [], "a call that is handed back")
+    law.equal(await _claimed(one, 9, "tool"), ["later"], "waits in the queue that was named last")
+
+
+@laws.opened(ALIVE)
 async def a_call_keeps_the_queue_and_the_priority_that_it_was_made_with(one: Store) -> None:
     """Also if it had an owner from the beginning, and is handed back."""
     low, high = creation("low"), creation("high", priority=5)

@@ -1119,9 +1119,9 @@ _AGENTS = (
         "agents",
         (
             Change(
-                "agents/turn.py",
-                '            results.setdefault(entry["step"], []).append(entry)\n',
-                '            results[entry["step"]] = [entry]\n',
+                "agents/turn_record.py",
+                'self._branches[fork].results[entry["step"]].append(entry)',
+                'self._branches[fork].results[entry["step"]] = [entry]',
             ),
         ),
         "Each tool call of a turn has one recorded result, and a resumed turn records none again.",
@@ -1132,7 +1132,7 @@ _AGENTS = (
         (
             Change(
                 "agents/turn.py",
-                "return {} if self._replies else self.open_calls.among(self.messages)",
+                "return {} if self._replay.replies else self.open_calls.among(self.messages)",
                 "return self.open_calls.among(self.messages)",
             ),
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -184,7 +184,8 @@ class Accounts:
     def __init__(self, records: Records, ledger: Ledger) -> None:
         self._records = records
         self._ledger = ledger
-        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._last: dict[str, asyncio.Future[Any]] = {}
+        """The change of each document that was asked for last, while it is under way."""
         self._changing: set[asyncio.Future[Any]] = set()
         self._waiters: dict[str, list[asyncio.Future[None]]] = {}
 
@@ -195,35 +196,35 @@ class Accounts:
     async def commit(self, ids: Sequence[AccountId], page: PageId | None, change: Callable[[Books], T]) -> T:
         """Apply a change to accounts and a page of the ledger in one commit, once. `change` may be called several times, each time with
         all of them as they are then; what it changes nothing of is not written."""
+        keys = [id.key for id in ids] + ([] if page is None else [f"{LEDGER}/{page.key}"])
+        before = [self._last[key] for key in keys if key in self._last]
         # A write that is under way is not abandoned: what follows a cancelled reservation must find it.
-        work = asyncio.ensure_future(self._alone(ids, page, change))
+        work = asyncio.ensure_future(self._commit_after(before, ids, page, change))
+        self._last.update(dict.fromkeys(keys, work))
         self._changing.add(work)
-        work.add_done_callback(self._changed)
+        work.add_done_callback(partial(self._changed, keys))
         return await asyncio.shield(work)
 
-    def _changed(self, work: asyncio.Future[Any]) -> None:
+    def _changed(self, keys: Sequence[str], work: asyncio.Future[Any]) -> None:
         self._changing.discard(work)
+        for key in keys:
+            if self._last.get(key) is work:
+                del self._last[key]
         if not work.cancelled():
             work.exception()  # a caller that was cancelled does not take it, and asyncio would report it
 
-    async def _alone(self, ids: Sequence[AccountId], page: PageId | None, change: Callable[[Books], T]) -> T:
-        """One process competes with others once, not with each of its runs."""
-        keys = sorted({id.key for id in ids})  # all runs take them in the same order
-        keys += [] if page is None else [f"{LEDGER}/{page.key}"]
-        async with AsyncExitStack() as stack:
-            for key in keys:
-                lock, users = self._locks.get(key) or (asyncio.Lock(), 0)
-                self._locks[key] = (lock, users + 1)
-                stack.callback(self._forget, key)
-                await stack.enter_async_context(lock)
-            return await self._commit(ids, page, change)
-
-    def _forget(self, key: str) -> None:
-        lock, users = self._locks[key]
-        if users == 1:
-            del self._locks[key]
-        else:
-            self._locks[key] = (lock, users - 1)
+    async def _commit_after(
+        self,
+        before: Sequence[asyncio.Future[Any]],
+        ids: Sequence[AccountId],
+        page: PageId | None,
+        change: Callable[[Books], T],
+    ) -> T:
+        """One process competes with others once, not with each of its runs. Its changes are made in the order in which they were asked
+        for, whichever task the loop begins with: else a release could come before the reservation that was cancelled."""
+        for each in before:
+            await asyncio.wait([each])
+        return await self._commit(ids, page, change)
 
     async def _commit(self, ids: Sequence[AccountId], page: PageId | None, change: Callable[[Books], T]) -> T:
         for _ in range(_TRIES):

@@ -132,6 +132,31 @@ async def test_a_cancelled_reservation_leaves_nothing_behind() -> None:
     assert await used(it) == [(0, 0)]
 
 
+async def test_a_reservation_that_is_cancelled_before_its_write_begins_leaves_nothing_behind() -> None:
+    """A loop need not begin with the task that was made first."""
+    it, loop = book(await opened()), asyncio.get_running_loop()
+    held_up: list[asyncio.Task[Any]] = []
+
+    async def begin_later(work: Any) -> Any:
+        for _ in range(50):
+            await asyncio.sleep(0)
+        return await work
+
+    def hold_up(loop: Any, work: Any, **given: Any) -> Any:
+        held_up.append(asyncio.Task(begin_later(work), loop=loop, **given))
+        return held_up[-1]
+
+    task = asyncio.create_task(it.reserve(spender_of_turn("", "t", "a", 1), 1, Model, REQUEST))
+    loop.set_task_factory(hold_up)
+    await asyncio.sleep(0)
+    loop.set_task_factory(None)
+    task.cancel()
+    await asyncio.wait([task])
+    await asyncio.wait(held_up)
+    await settled()
+    assert await used(it) == [(0, 0)]
+
+
 async def test_a_cancelled_reservation_whose_write_fails_reports_no_error() -> None:
     """Its caller has gone, so asyncio would report the error of the write as never retrieved."""
     reported: list[str] = []

@@ -257,7 +257,8 @@ def no_more_at_once_than_allowed(cluster: Cluster, records: list[Record]) -> Wro
 
 
 def attempts_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
-    """In a process that lives and was never away, an attempt is over by its timeout and the grace, also if its body goes on."""
+    """In a process that lives and was never away, an attempt is over by its timeout and the grace, also if its body goes on. A process that
+    closes leaves the check of an outcome to the next one: while no process is there, nobody asks it."""
     if cluster.is_slow or any(node.skewed for node in cluster.world.nodes):
         return
     well = {node.name for node in cluster.world.nodes if node.is_alive and not node.was_away}
@@ -268,9 +269,10 @@ def attempts_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
         for started in (event for event in record.events if event.type == "attempt_started"):
             if started.data.get("host") not in well:
                 continue
-            over = (event for event in record.events if event.seq > started.seq)
+            over = [event for event in record.events if event.seq > started.seq]
             end = next((event for event in over if event.is_terminal or event.state is State.RETRYING), None)
-            if end is not None and end.at > started.at + timeout + slack:
+            asks = any(event.type == "reconcile_started" and (end is None or event.seq < end.seq) for event in over)
+            if end is not None and end.at > started.at + timeout + slack + (cluster.nobody_for if asks else 0.0):
                 yield f"{record.id} of {record.tool}: an attempt took {end.at - started.at:.1f} s, and has {timeout} s"
 
 

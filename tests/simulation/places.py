@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import apsw
 from tests.simulation.disk import SimulatedDisk
@@ -58,6 +58,10 @@ class Place(Protocol):
         """All calls, or those of an id."""
         ...
 
+    def swept(self) -> Iterator[Seen]:
+        """Calls that retention removed, as far as this is known without a look at what is there."""
+        ...
+
     def erased(self) -> Collection[tuple[str, str, float]]:
         """Id, thread and end of calls that were there for a moment: their creation was answered with an error, and then erased."""
         ...
@@ -81,11 +85,10 @@ class ModelPlace:
         return NetworkSession(self._network, node, self.model, notices=self._notices)
 
     def calls(self, id: str | None = None) -> Iterator[Seen]:
-        for call in self.model.calls.values():
-            if id is None or call.id == id:
-                yield Seen(
-                    call.id, call.thread, call.tool, call.state.value, call.waiting_for, call.ended_at, call.events
-                )
+        return (_seen(call) for call in self.model.calls.values() if id is None or call.id == id)
+
+    def swept(self) -> Iterator[Seen]:
+        return map(_seen, self.model.swept)
 
     def erased(self) -> Collection[tuple[str, str, float]]:
         return self.model.erased
@@ -99,6 +102,10 @@ class ModelPlace:
 
     def close(self) -> None:
         pass
+
+
+def _seen(call: Any) -> Seen:
+    return Seen(call.id, call.thread, call.tool, call.state.value, call.waiting_for, call.ended_at, call.events)
 
 
 _SEEN = "SELECT key, id, thread, tool, state, waiting_for, ended_at FROM calls WHERE state <> 'swept'"
@@ -142,6 +149,9 @@ class SqlitePlace:
     def _events(self, key: int) -> list[Event]:
         with self._read() as reader:
             return select(reader, "WHERE key = ?", (key,))[0].events
+
+    def swept(self) -> Iterator[Seen]:
+        return iter(())  # no network delays the record of an end, so each call is seen before it is old
 
     def erased(self) -> Collection[tuple[str, str, float]]:
         return ()  # a file answers every append

@@ -1,7 +1,8 @@
 """Retention that removes calls while others run. What is removed is judged as it was seen last.
 
 Calls live for `RETENTION` seconds after their end in seeds that have this, and processes sweep often. The archive stands beside the store
-and reads it twice a second. A call whose creation was answered with an error, and erased, is not in it: it never was, and an answer, an
+and reads it twice a second. The end of a call may be written so late, after an outage, that a sweep removes it before the next look: the
+model tells what it removed. A call whose creation was answered with an error, and erased, is not in it: it never was, and an answer, an
 effect or a webhook of it is a finding.
 """
 
@@ -18,6 +19,7 @@ from clicket.model import Record, fold
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
+    from tests.simulation.places import Seen
 
 __all__ = ["RETENTION", "Archive", "sweep_every"]
 
@@ -46,18 +48,25 @@ class Archive:
 
     def look(self) -> None:
         present = set()
+        for call in self._cluster.place.swept():
+            self._keep(call)
         for call in self._cluster.place.calls():
             if call.ended_at is not None:
-                name = (call.id, call.thread, call.ended_at)
+                name = self._keep(call)
                 present.add(name)
                 self.gone.pop(name, None)
-                if name not in self.ended:
-                    self.ended[name] = fold(call.events())
         for name in self.ended.keys() - present:
             self.gone.setdefault(name, EPOCH + self._cluster.world.now)
         for name in self._cluster.place.erased():
             self.ended.pop(name, None)
             self.gone.pop(name, None)
+
+    def _keep(self, call: Seen) -> tuple[str, str, float]:
+        assert call.ended_at is not None
+        name = (call.id, call.thread, call.ended_at)
+        if name not in self.ended:
+            self.ended[name] = fold(call.events())
+        return name
 
     def has(self, id: str) -> bool:
         """Was such a call seen to end? Then its outcome is kept although the call may be gone."""

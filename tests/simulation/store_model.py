@@ -136,6 +136,8 @@ class StoreModel:
         """Id, thread and caller, which are unique together, and the key."""
         self.erased: set[tuple[str, str, float]] = set()
         """Id, thread and end of calls that had ended in their creating append, and were erased."""
+        self.swept: list[_Call] = []
+        """What retention removed."""
         self.last_key = 0
         self.known: dict[int, _OwnerRow] = {}
         """Owners that are registered now."""
@@ -590,6 +592,7 @@ class StoreModel:
             call = self.calls.get(key)
             if call is not None and call.ended_at is not None and not call.kept:
                 self._forget(call)
+                self.swept.append(call)
                 names += call.artifacts
                 swept.calls += 1
                 swept.bytes += call.size

@@ -150,3 +150,29 @@ async def test_with_a_result_from_outside(store: str) -> None:
 
 async def _is(rt: Runtime, id: str, state: State) -> bool:
     return await rt.state(id, thread="t") is state
+
+
+async def test_a_result_that_comes_while_the_turn_waits_for_a_budget_is_read_by_the_next_request(store: str) -> None:
+    gate, ran = Gate(), list[str]()
+
+    def answer(request: ChatRequest) -> ChatReply | str:
+        return asks(("report", '{"topic": "a"}')) if not answers(request) else "done"
+
+    # The first request fits, the second one does not.
+    given = {"scope": "all", "period": "month", "limit_tokens": 450, "on_reached": "ask"}
+    async with make([slow(gate, ran), echo], store=store, budgets=[given]) as rt:
+        model = Says(answer)
+        run = asyncio.create_task(ReActAgent(rt, model, max_answer_tokens=50).run("go", thread="t"))
+        asked = await eventually(lambda: _question(rt))
+        assert (len(model.requests), ran) == (1, ["a"])
+        gate.open()
+        await eventually(lambda: ended(rt, "report"))
+        more = {**asked.arguments, "add_tokens": 10_000}
+        assert await rt.approve(asked.id, thread="t", by="ann", arguments=more)
+        assert (await run).stopped == "finished"
+        assert ["the report on a" in text for text in news(model.requests[-1])] == [True]
+
+
+async def _question(rt: Runtime) -> Any:
+    found = (await rt.history(tool="raise_budget", active=True)).items
+    return found[0] if found and found[0].waiting_for == "approval" else None

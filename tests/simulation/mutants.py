@@ -1144,8 +1144,8 @@ _AGENTS = (
         (
             Change(
                 "agents/model_step.py",
-                "        if turn.must_stop:\n            turn.give_in()\n        messages",
-                "        messages",
+                "        if turn.must_stop:\n            turn.give_in()\n        request",
+                "        request",
             ),
         ),
         "A turn with a stop on record asks no model again.",

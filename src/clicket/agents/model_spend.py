@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 import msgspec
@@ -21,9 +22,17 @@ __all__ = ["count_replayed", "count_summaries", "paid_summary", "priced", "reser
 _RAISE = "raise_budget"
 
 
-async def reserve(turn: Turn, model: ChatModel, request: ChatRequest, *, ask: bool = True) -> Reserved | None:
+async def reserve(
+    turn: Turn,
+    model: ChatModel,
+    request: ChatRequest,
+    *,
+    ask: bool = True,
+    renew: Callable[[ChatRequest], Awaitable[ChatRequest]] | None = None,
+) -> Reserved | None:
     """Reserve what the request may cost; None: no budget counts it. While requests under way have reserved what is left, the turn waits
-    for them. A budget that asks makes it wait for a person, as an approval does. Raises `TurnStopped` if the request does not fit."""
+    for them. A budget that asks makes it wait for a person, as an approval does. Raises `TurnStopped` if the request does not fit.
+    `renew`: called after each wait, with the request; returns it as it is to be now."""
     spending, tries = turn.spending, 0
     while True:
         found = await spending.reserve(turn.spender, turn.steps + 1, model, request)
@@ -31,6 +40,8 @@ async def reserve(turn: Turn, model: ChatModel, request: ChatRequest, *, ask: bo
             turn.wait_for("budget", f"Step {turn.steps + 1}: {found.text}.")
             await spending.settled(found)
             turn.leave_if_closing()
+            if renew is not None:
+                request = await renew(request)
             continue
         turn.wait_for(
             None, f"Step {turn.steps + 1}: waits for no budget any more."
@@ -41,6 +52,8 @@ async def reserve(turn: Turn, model: ChatModel, request: ChatRequest, *, ask: bo
             _stop(turn, found.text)
         await _ask(turn, found, tries)
         tries += 1
+        if renew is not None:
+            request = await renew(request)
 
 
 async def _ask(turn: Turn, refusal: Refusal, tries: int) -> None:

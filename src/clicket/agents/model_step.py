@@ -27,6 +27,7 @@ __all__ = ["OutOfTime", "Thinker", "Window"]
 T = TypeVar("T")
 Window = Callable[[Turn, ChatRequest], Awaitable[ChatRequest]]
 """Shortens a request to the model's context window."""
+Collect = Callable[[Turn], Awaitable[None]]
 
 
 class OutOfTime(ClicketError):
@@ -73,22 +74,22 @@ class Thinker:
         text = f"{system}\n\n{self._role}" if system and self._role else system or self._role
         return (ChatMessage(role="system", content=text),) if text else ()
 
-    async def think(self, turn: Turn, offers: tuple[ToolOffer, ...], *, tool_choice: Any = "auto") -> ChatMessage:
-        """The next message of the model: the recorded one after a crash, else a new one, which has then been recorded."""
+    async def think(
+        self, turn: Turn, offers: tuple[ToolOffer, ...], *, tool_choice: Any = "auto", collect: Collect | None = None
+    ) -> ChatMessage:
+        """The next message of the model: the recorded one after a crash, else a new one, which has then been recorded. `collect` is called
+        after a wait for a budget, which may take days: it adds to the turn's messages what has come meanwhile."""
         known = turn.recorded_reply()
         if known is not None:
             await count_replayed(turn)
             return known
         turn.spent.asking += 1  # before the first await, so that a concurrent fork counts it in `turn.over`
         try:
-            return await self._ask_and_record(turn, offers, tool_choice)
+            return await self._ask_and_record(turn, offers, tool_choice, collect)
         finally:
             turn.spent.asking -= 1
 
-    async def _ask_and_record(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatMessage:
-        turn.leave_if_closing()
-        if turn.must_stop:
-            turn.give_in()
+    async def _request(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatRequest:
         messages = tuple(turn.messages)
         system = self._system if turn.system is None else self._instructions(turn.system)
         request = ChatRequest(
@@ -97,9 +98,23 @@ class Thinker:
             tool_choice=tool_choice,
             max_tokens=self._max_tokens,
         )
-        if self._window is not None:
-            request = await self._window(turn, request)
-        held = await reserve(turn, self.model, request) if turn.spending.budgets else None
+        return request if self._window is None else await self._window(turn, request)
+
+    async def _ask_and_record(
+        self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any, collect: Collect | None
+    ) -> ChatMessage:
+        turn.leave_if_closing()
+        if turn.must_stop:
+            turn.give_in()
+        request = await self._request(turn, offers, tool_choice)
+
+        async def renew(request: ChatRequest) -> ChatRequest:
+            known = len(turn.messages)
+            if collect is not None:
+                await collect(turn)
+            return request if len(turn.messages) == known else await self._request(turn, offers, tool_choice)
+
+        held = await reserve(turn, self.model, request, renew=renew) if turn.spending.budgets else None
         if held is not None:
             request = with_budgets(held.request, held.left)
         monotonic, now = turn.clock.monotonic, turn.clock.now

@@ -119,7 +119,7 @@ class Loop:
             if over is not None:
                 return over if turn.spent.steps else (over[0], NO_STEPS)
             try:
-                message = await self.thinker.think(turn, offers)
+                message = await self.thinker.think(turn, offers, collect=self.actor.collect)
             except OutOfTime as late:
                 return "budget", f"Terminated: {late.message}" if turn.spent.steps else NO_STEPS
             if not message.uses:

@@ -49,7 +49,7 @@ class Stopping:
         else:
             # A decision may be on record that this process has not read yet. This append reads it, and the journal reports it in the
             # same turn of the loop.
-            if reason == "approval":
+            if call.entry.waiting_for == "approval":
                 # No decision is taken from this commit on. Else one could be acknowledged while the end is being written.
                 closed = {"text": "No decision is taken any more: the time for it is over.", "approval_closed": True}
                 self._journal.record(call.entry, "note", closed)
@@ -85,7 +85,7 @@ class Stopping:
 
 def _stopped(call: Call) -> StoppedCall:
     return StoppedCall(
-        holds_slot=call.slot and not call.queued,
+        is_under_way=call.slot,
         waiting_for=call.entry.waiting_for,
         has_body=has_body(call),
         is_asked_by_tool=waits_for_input(call),

@@ -152,7 +152,8 @@ class Journal(Staging):
         return True
 
     def commit(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
-        """Append what is staged; `on_durable` is called once it is durable, or cannot be made so."""
+        """Append what is staged; `on_durable` is called once it is durable, or cannot be made so. With a callback and nothing staged an
+        empty unit is appended: the store refuses it as stale if another process wrote, and its events are taken in (`_rebase`)."""
         if entry.inflight is not None:
             if on_durable is None:
                 return
@@ -251,7 +252,7 @@ class Journal(Staging):
         then(subject, None)
 
     def _on_appended(self, change: Append, error: ClicketError | None) -> None:
-        """The store has written a unit, or has refused it."""
+        """The store has written a unit, or has refused it, or did not answer."""
         entry: Any = change.call
         if error is not None:
             self._on_refused(entry, change, error)
@@ -275,10 +276,7 @@ class Journal(Staging):
             self._send(entry, ())
 
     def _on_refused(self, entry: Entry, change: Append, error: ClicketError) -> None:
-        if change.claim and isinstance(error, Stale):  # never appended again: the other claimer may have the same fence
-            entry.fenced = True
-            self._give_up(entry, Fenced(f"call {entry.id} was claimed or changed by another process"))
-        elif isinstance(error, Stale):
+        if isinstance(error, Stale):
             self._spawn(self._rebase(entry, change))
         elif self.closed or isinstance(error, Duplicate | Unstorable) or change.expect == 0:
             self._give_up(entry, error)
@@ -360,7 +358,8 @@ class Journal(Staging):
         return self._trouble is not None and entry in self.unsaved
 
     async def _rebase(self, entry: Entry, change: Append) -> None:
-        """Another process wrote to the call: apply its events, then append again after them, unless we are fenced."""
+        """Stale: another process wrote to the call, or our unit is there and its answer was lost. Apply the events of the other one, then
+        append again after them, unless our unit is there, or we are fenced."""
         try:
             stored = next((s for s in await self._store.load(entry.id, entry.thread, entry.caller)), None)
         except StoreUnavailable as unavailable:
@@ -375,6 +374,10 @@ class Journal(Staging):
             self._give_up(entry, Fenced(f"call {entry.id} was taken over by another owner", events=unwritten))
             return
         foreign, by, is_written = news_since(stored.events, change.expect, change.events)
+        if change.claim and not is_written:  # never appended again: the other claimer may have the same fence
+            entry.fenced = True
+            self._give_up(entry, Fenced(f"call {entry.id} was claimed or changed by another process"))
+            return
         if by == 0 and not is_written:
             self._give_up(entry, Unstorable(f"call {entry.id}: the store refuses it as stale, and has nothing newer"))
             return

@@ -11,7 +11,8 @@ __all__ = ["Fenced", "news_since"]
 
 
 class Fenced(ClicketError):
-    """Another process owns the call now; this process can only record its outcome as a late result."""
+    """This process has the call no more: another one owns it, or it waits for one. What happens to it is read from the store; of a body
+    that still runs here only a late result can be recorded."""
 
     code = "fenced"
 

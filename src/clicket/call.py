@@ -163,6 +163,7 @@ class Call(msgspec.Struct, eq=False):
     # Waiting and running.
     plan: Plan = Plan()
     slot: bool = False
+    """Its attempt starts, runs, or waits for its next one, here. True also of a call that needs no slot, such as a turn of an agent."""
     queued: bool = False
     place: int = 0
     """In the queue; a call that comes back to it keeps its place."""

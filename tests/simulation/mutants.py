@@ -410,8 +410,8 @@ _LEASES = (
         (
             Change(
                 "journal/journal.py",
-                "        if change.claim and isinstance(error, Stale):",
-                "        if change.claim and isinstance(error, Duplicate):",
+                "        if change.claim and not is_written:",
+                "        if change.claim and not is_written and entry.fenced:",
             ),
         ),
         "A call that two workers are offered is started by one of them.",
@@ -563,9 +563,9 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/driver.py",
-                'elif event.type == "approval_given" and entry.waiting_for == "approval" and not call.ending:',
-                'elif event.type == "approval_given" and not call.ending:',
+                "engine/approvals.py",
+                'if call.ending or entry.waiting_for != "approval" or read(',
+                "if call.ending or read(",
             ),
         ),
         "A question gets one answer, and the call goes on once.",

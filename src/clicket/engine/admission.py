@@ -156,7 +156,7 @@ class Admission:
             call.plan = plan
         if tool.options.cache:
             self._caching.fit(call)
-        self._next_steps.settle(call)
+        self._next_steps.go_on(call)
         # A store that writes inline may have given the call away, or ended it, by now.
         if call.request.deadline is not None and not call.ending and call.failure is None:
             self._timers.deadline(call, call.request.deadline + self._due_calls.wait_of(call))

@@ -23,7 +23,7 @@ from clicket.errors import ApprovalDenied, ClicketError, InvalidInput, Permissio
 from clicket.execution import describe
 from clicket.execution.inputs import EXPIRED, asked_for_input, stage_question, take_answer
 from clicket.kernel import State
-from clicket.model import ToolError
+from clicket.model import Event, ToolError, read
 from clicket.tools import output_check
 from clicket.tools.question import InputNeeded
 
@@ -84,7 +84,7 @@ class Approvals:
         if call.ending or call.failure is not None or call.entry.waiting_for != "approval":
             return  # it ended meanwhile, or the runtime closes; the question is staged, so it runs nowhere without an answer
         if grant is None:
-            self._inputs.settle(call)
+            self._inputs.go_on(call)
             return
         if call.entry.is_new:
             self._answer_at_once(call, granted_decision(grant))
@@ -114,6 +114,14 @@ class Approvals:
         if left is not None:
             self._timers.wait(call, left, "approval")
 
+    def take(self, call: Call, event: Event) -> None:
+        """Another part, or another process, wrote a decision. It is applied once enough people have approved."""
+        entry = call.entry
+        if call.ending or entry.waiting_for != "approval" or read(entry.id, entry.events).waiting_for == "approval":
+            return
+        self.apply(call, event.data)
+        self._journal.commit(entry)
+
     def apply(self, call: Call, decision: dict[str, Any]) -> None:
         """Apply a recorded decision: resume the call, fail it if it was denied, or end it with a person's answer. An answer to a question
         of the tool, whatever it is, is for the tool."""
@@ -130,7 +138,7 @@ class Approvals:
             pass  # its body has waited for it, and goes on
         elif verdict is not AfterDecision.EDIT or self._take_edit(call, decision):
             call.is_allowed = True
-            self._inputs.settle(call)
+            self._inputs.go_on(call)
 
     def _end_with_answer(self, call: Call, decision: dict[str, Any]) -> None:
         """End the call with a person's answer, which is never cached, if it fits the output schema of the tool as it is here."""

@@ -1,4 +1,4 @@
-"""The engine's own chores, which `engine.py` runs at intervals:
+"""The engine's own chores. `chore_schedule.py` says how often each runs:
 
 - `read_requests`: read cancels and decisions that other processes wrote into calls of this one; claim waiting calls (`claimer.py`)
 - `recover`: take over calls of dead owners; release calls that the store says are ours but that are not tracked here; let go of

@@ -46,7 +46,7 @@ class Core(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     shares: bool
     """Other processes may use the store."""
     gives_away: bool
-    """Calls are accepted here, and run by other processes."""
+    """The settings say that calls are accepted here, and run by other processes. `phase.leaves_calls`: so it is now."""
     inputs: Inputs
 
     journal: Journal

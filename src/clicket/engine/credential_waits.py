@@ -127,7 +127,7 @@ class CredentialWaits:
         call.credentials = found
         if entry.state is State.PENDING:
             self._caching.fit(call)
-        self._inputs.settle(call)
+        self._inputs.go_on(call)
 
     def _wait(self, call: Call, missing: dict[str, str]) -> None:
         entry, names = call.entry, tuple(missing)

@@ -1,6 +1,8 @@
 """What a runtime does in each state of its worker: take calls, take no new ones, or also hand its waiting calls to other workers.
 
-A runtime that is cordoned or draining still accepts the calls that its own program submits, and leaves them to other workers.
+A runtime that is cordoned or draining still accepts the calls that its own program submits, and leaves them to other workers. A drain
+waits for the calls that run here, without a limit of time: a turn of an agent is one of them, also while it waits for a person. A call
+that begins to wait later is handed back when the runtime closes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Draining:
         self._draining = asyncio.Event()
 
     def apply(self, state: WorkerState) -> None:
-        """An operator set the state of this worker. `engine.py` asks the entry itself before it claims calls."""
+        """An operator set the state of this worker. `capacity.py` and `recovery.py` ask the entry itself before calls are claimed."""
         logger.info("this worker is %s now", state)
         if not self._shares:
             return

@@ -28,7 +28,7 @@ from clicket.engine.stopping import Stopping
 from clicket.errors import ClicketError
 from clicket.execution import can_stop
 from clicket.journal import Entry
-from clicket.model import Event, read
+from clicket.model import Event
 from clicket.model.codec import as_text, clean
 from clicket.model.worker import WorkerState
 from clicket.ports import Stored
@@ -59,9 +59,9 @@ class Parts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class Driver:
     parts: Parts  # set before anything happens
 
-    def settle(self, call: Call) -> None:
+    def go_on(self, call: Call) -> None:
         try:
-            self.parts.next_steps.settle(call)
+            self.parts.next_steps.go_on(call)
         except ClicketError as error:  # no caller is waiting here, so the error is recorded on the call
             self.parts.ending.on_created(call, error)
 
@@ -86,7 +86,7 @@ class Driver:
 
     # Checks.
 
-    def had_no_effect(self, call: Call, why: str) -> None:
+    def may_run_again(self, call: Call, why: str) -> None:
         self.parts.recovery.run_again(call, why)
 
     # The body and the clock.
@@ -113,11 +113,8 @@ class Driver:
         for event in events:
             if event.type == "cancel_requested" and can_stop(call):
                 self.parts.stopping.stop(call, "cancel", clean(event.data.get("reason", "")))
-            elif event.type == "approval_given" and entry.waiting_for == "approval" and not call.ending:
-                if read(entry.id, entry.events).waiting_for == "approval":
-                    continue  # another person must approve it, too
-                self.parts.approvals.apply(call, event.data)
-                self.parts.core.journal.commit(entry)
+            elif event.type == "approval_given":
+                self.parts.approvals.take(call, event)
 
     def on_unsaved(self, entry: Entry, error: ClicketError) -> None:
         call = self._call_of(entry)

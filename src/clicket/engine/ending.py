@@ -152,7 +152,7 @@ class Ending:
             self._live.remove(call)
 
     def lose(self, call: Call) -> None:
-        """Another process owns a call that only waits here: its waiters read the outcome from the store."""
+        """This process has a call no more that only waits here: its waiters read the outcome from the store."""
         self._journal.fence_off(call.entry)
         self._limiter.leave(call)
         self.let_go(call, Fenced(f"call {call.id} was taken over by another owner"))

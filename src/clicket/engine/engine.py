@@ -283,7 +283,7 @@ class Engine:
 
     @property
     def gives_away(self) -> bool:
-        """Are calls that are accepted here run by other processes?"""
+        """Are calls that are accepted here run by other processes now? Also while this worker is drained."""
         return self.phase.leaves_calls
 
     @property

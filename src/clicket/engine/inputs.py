@@ -20,8 +20,8 @@ __all__ = ["Inputs"]
 
 
 class Inputs(Protocol):
-    def settle(self, call: Call) -> None:
-        """Something is settled for which the call has waited: a person or a grant has let it run, or no grant does; its credentials are
+    def go_on(self, call: Call) -> None:
+        """Something is over for which the call has waited: a person or a grant has let it run, or no grant does; its credentials are
         there; no result of an equal call serves it."""
 
     # Slots.
@@ -44,7 +44,7 @@ class Inputs(Protocol):
 
     # Checks.
 
-    def had_no_effect(self, call: Call, why: str) -> None:
+    def may_run_again(self, call: Call, why: str) -> None:
         """Its tool's check found that the last attempt had no effect, or that the body can continue it: `why`."""
 
     # The body and the clock.
@@ -66,7 +66,7 @@ class Inputs(Protocol):
         """Another process wrote into a call of this one."""
 
     def on_unsaved(self, entry: Entry, error: ClicketError) -> None:
-        """Its outcome could not be stored for a while."""
+        """Its events could not be stored for a while: its waiters get the error, and the call goes on."""
 
     def on_not_created(self, entry: Entry, error: ClicketError) -> None:
         """The store refused its first commit."""

@@ -1,6 +1,6 @@
 """Lets a call go on to what it needs next: a person, its time, its credentials, the result of an equal call, another process, a slot.
 
-`settle` is called for a new call, for one that was taken over, and whenever something is settled that the call has waited for.
+`go_on` is called for a new call, for one that was taken over, and whenever something is over that the call has waited for.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class NextSteps:
             NextStep.TAKE_SLOT: running.take_slot,
         }
 
-    def settle(self, call: Call) -> None:
+    def go_on(self, call: Call) -> None:
         """Decide what the call needs next, and begin with that. Raises `QueueFull` for a new call: then nothing of it is stored."""
         self._acts[next_step(self._known(call))](call)
 

@@ -99,7 +99,7 @@ class Reconciling:
             if self._is_here(call):
                 self._pipeline.finish(call, self._ending.on_outcome_durable)
         elif isinstance(answer, DidNotHappen | Continues):
-            self._inputs.had_no_effect(call, _WHY_AGAIN[type(answer)])
+            self._inputs.may_run_again(call, _WHY_AGAIN[type(answer)])
         else:
             unknown(hide_text(answer.shown, call.secrets))
 

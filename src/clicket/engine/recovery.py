@@ -400,7 +400,7 @@ class Recovery:
             ):  # it is in the queue of those that wait for theirs, from which no worker claims
                 self._journal.wait_in(entry, self._queues.queue_of(call.required_tool()))
             self._journal.wait_for(entry, None)
-            self._next_steps.settle(call)
+            self._next_steps.go_on(call)
             return what
         asked = next((e for e in reversed(entry.events) if e.type == "approval_requested"), None)
         timeout = asked.data.get("timeout") if asked is not None else None

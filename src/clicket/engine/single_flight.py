@@ -101,7 +101,7 @@ class SingleFlight:
     def _run(self, call: Call) -> None:
         """Nothing serves the call, perhaps after a wait."""
         call.runs_itself = True
-        self._inputs.settle(call)
+        self._inputs.go_on(call)
 
     def _leads(self, call: Call, key: str) -> bool:
         flight = self._flights.get(key)

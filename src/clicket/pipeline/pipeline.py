@@ -125,7 +125,8 @@ class Pipeline:
         return call.error is None
 
     def readmit(self, call: Call) -> None:
-        """Check a call of an earlier process again: the tool as it is now must still accept the call's arguments."""
+        """Check a call of an earlier process again: the tool as it is now must still accept the call's arguments. The policy is not asked
+        again: a person may have let the call run."""
         self.find.registered(call)
         self.validate(call)
 

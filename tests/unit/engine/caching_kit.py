@@ -68,7 +68,7 @@ class Parts(Lower):
         slots: Any = self.slots
         self.caching = Caching(self.store, self.clock, options or CacheOptions())
         self.inputs.found_in_cache = self._serve
-        self.inputs.settle = lambda call: self.log.append(("run", call))
+        self.inputs.go_on = lambda call: self.log.append(("run", call))
         self.inputs.joined = lambda call: self.log.append(("keep", call))
         self.flights = SingleFlight(
             self.caching, self.store, self.clock, slots, self.phase, self.inputs, spawn=self.spawn

@@ -58,13 +58,13 @@ class Parts(Lower):
         self.resumed: list[Call] = []
         self.caching: Any = Recorder()
         self.gate: Any = Recorder()
-        self.next_steps: Any = Recorder(settle=self.resumed.append)
+        self.next_steps: Any = Recorder(go_on=self.resumed.append)
         self.claims = 0
 
         async def claim() -> None:
             self.claims += 1
 
-        self.inputs.settle = self.resumed.append
+        self.inputs.go_on = self.resumed.append
         core = self.with_core(
             gate=self.gate, caching=self.caching, claimer=Recorder(claim=claim), gives_away=gives_away
         )

@@ -121,7 +121,7 @@ async def test_a_call_that_its_maker_may_not_make_is_refused_with_its_reason() -
 async def test_a_call_that_a_person_must_approve_is_durable_and_holds_no_slot() -> None:
     parts = Parts()
     call = parts.take("risky")
-    parts.next_steps.settle(call)  # no grant answers the question
+    parts.next_steps.go_on(call)  # no grant answers the question
     assert (parts.logged("ask"), parts.running_part.calls) == ([call], [])
     assert parts.store._calls[call.entry.key].waiting_for == "approval"
     assert not call.slot
@@ -139,7 +139,7 @@ async def test_a_call_that_needs_credentials_is_looked_at_before_the_cache_and_t
     call = parts.take("personal")
     assert (parts.credentials.calls, parts.flights.calls, parts.running_part.calls) == ([("enter", call)], [], [])
     call.credentials = ("c1",)
-    parts.next_steps.settle(call)
+    parts.next_steps.go_on(call)
     assert parts.flights.calls == [("enter", call)]
     away = Parts(gives_away=True)
     given = away.take("personal")
@@ -150,14 +150,14 @@ async def test_a_call_that_has_started_before_does_not_ask_the_cache() -> None:
     parts = Parts()
     call = parts.running("cached")
     call.cache_key = "k"
-    parts.next_steps.settle(call)
+    parts.next_steps.go_on(call)
     assert (parts.flights.calls, parts.running_part.calls) == ([], [("take_slot", call)])
 
 
 async def test_where_other_processes_run_calls_they_are_given_away() -> None:
     parts = Parts(gives_away=True)
     plain, asked = parts.take("echo"), parts.take("risky")
-    parts.next_steps.settle(asked)
+    parts.next_steps.go_on(asked)
     assert parts.handover.calls == [("give_away", plain), ("give_away", asked)]
     assert parts.running_part.calls == []
 
@@ -174,7 +174,7 @@ async def test_a_full_queue_leaves_no_trace() -> None:
     def full(call: Call) -> None:
         raise QueueFull("full")
 
-    parts.next_steps.settle = full  # type: ignore[method-assign]
+    parts.next_steps.go_on = full  # type: ignore[method-assign]
     with pytest.raises(QueueFull):
         parts.take("echo", id="a", deadline=5.0)
     assert (await parts.store.load("a"), list(parts.live), parts.clock.pending) == ([], [], [])

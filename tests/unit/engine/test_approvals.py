@@ -35,7 +35,7 @@ class Parts(Lower):
         async def use(call: Call) -> Grant | None:
             return self.granted
 
-        self.inputs.settle = lambda call: (self.resumed if call.is_allowed else self.kept).append(call)
+        self.inputs.go_on = lambda call: (self.resumed if call.is_allowed else self.kept).append(call)
         self.approvals = Approvals(self.with_core(caching=self.caching, grants=Recorder(use=use)), self.ending)
 
     def asked(self, arguments: Any = None) -> Call:

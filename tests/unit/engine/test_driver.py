@@ -41,7 +41,7 @@ async def test_a_queue_that_is_full_after_a_wait_is_the_calls_own_error() -> Non
     def full(call: Call) -> None:
         raise QueueFull("full")
 
-    driver_of(parts, next_steps=Recorder(settle=full)).settle(call)
+    driver_of(parts, next_steps=Recorder(go_on=full)).go_on(call)
     with pytest.raises(QueueFull):
         await parts.ending.outcome(call)
     assert list(parts.live) == []

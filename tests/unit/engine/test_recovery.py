@@ -177,7 +177,7 @@ async def test_a_call_that_breaks_its_recovery_holds_nothing(caplog: pytest.LogC
     def broken(call: Call) -> None:
         raise RuntimeError("a bug")
 
-    parts.next_steps.settle = broken
+    parts.next_steps.go_on = broken
     what, _ = await parts.recover(call)
     assert (what, list(parts.live), parts.gate.names) == ("damaged", [], ["release"])
 

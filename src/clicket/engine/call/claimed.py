@@ -35,7 +35,8 @@ class ClaimedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_overdue: bool = False
     """Its deadline has passed."""
     is_decided: bool = False
-    """A person has denied it, or answered in the tool's place, while no process had it."""
+    """A person has denied it, or answered in the tool's place, and its last owner did not apply that. An approved call is queued: it is not
+    authorized again, so nobody is asked a second time."""
     is_repeatable: bool = False
     """The tool says that its attempts can be repeated, whatever is done with those in doubt."""
     doubt: Doubt

@@ -1,6 +1,6 @@
 """What a call needs next, before a body of it runs.
 
-It is asked again whenever one of these is settled: nothing remembers where the call came from. The order of the rules is their meaning: of
+It is asked again whenever one of these is over: nothing remembers where the call came from. The order of the rules is their meaning: of
 several that hold the first one counts.
 """
 

@@ -13,7 +13,7 @@ __all__ = ["AfterStop", "StoppedCall", "after_stop"]
 
 
 class StoppedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    holds_slot: bool = False
+    is_under_way: bool = False
     """Its attempt starts, runs, or waits for its next one."""
     waiting_for: str | None = None
     has_body: bool = False
@@ -33,7 +33,7 @@ class AfterStop(Enum):
 
 
 def after_stop(call: StoppedCall, reason: str) -> AfterStop:
-    if call.holds_slot and (call.waiting_for is None or call.has_body):
+    if call.is_under_way and (call.waiting_for is None or call.has_body):
         return AfterStop.STOP_BODY
     if reason == "approval" and call.is_asked_by_tool:
         return AfterStop.TELL_TOOL

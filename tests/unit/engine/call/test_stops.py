@@ -9,9 +9,9 @@ import pytest
 from clicket.engine.call.stops import AfterStop, StoppedCall, after_stop
 
 RULES: list[tuple[dict[str, Any], str, AfterStop]] = [
-    ({"holds_slot": True}, "cancel", AfterStop.STOP_BODY),
-    ({"holds_slot": True, "has_body": True, "waiting_for": "approval"}, "deadline", AfterStop.STOP_BODY),
-    ({"holds_slot": True, "waiting_for": "external", "waits_outside": True}, "cancel", AfterStop.CLOSE_WAIT),
+    ({"is_under_way": True}, "cancel", AfterStop.STOP_BODY),
+    ({"is_under_way": True, "has_body": True, "waiting_for": "approval"}, "deadline", AfterStop.STOP_BODY),
+    ({"is_under_way": True, "waiting_for": "external", "waits_outside": True}, "cancel", AfterStop.CLOSE_WAIT),
     ({}, "cancel", AfterStop.END),
     ({"waiting_for": "approval"}, "approval", AfterStop.END),
     ({"waiting_for": "approval", "is_asked_by_tool": True}, "approval", AfterStop.TELL_TOOL),

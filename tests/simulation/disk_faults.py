@@ -158,6 +158,8 @@ class DiskFaults:
             world.wrong("a power loss takes no more than it may", text)
         if place.durability == "process":
             _forget(cluster, seen, left)
+            for node in world.nodes:
+                node.is_forgotten = True
         world.loop.call_later(world.chance.uniform(0, 4), cluster.replace_the_dead, context=Context())
 
     def _copied(self, copy: Callable[[Path], object]) -> _Content:
@@ -227,7 +229,8 @@ def _forget(cluster: Cluster, seen: _Content, left: _Content) -> None:
 
     Of each call that has lost events the outside forgets exactly what those events said: acknowledgements of its creation, outcome, cancels
     and decisions, and events that were seen; runs and effects of attempts whose start was lost, which may happen again; what another system
-    was told, and what it said; the answer to a message whose turn had ended. All else is judged as if no power had been lost.
+    was told, and what it said; the answer to a message whose turn had ended. All else is judged as if no power had been lost. Answers that
+    were under way over HTTP do not arrive.
     """
     scene = cluster.scene
     for key, before in seen.calls.items():

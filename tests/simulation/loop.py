@@ -42,6 +42,8 @@ class Node:
         self.skewed = False
         self.was_away = False
         """It was paused, or cut off: it may act for a moment as if it still owned what another one has taken over."""
+        self.is_forgotten = False
+        """What it said may be lost with the power, so an answer that was under way does not arrive."""
         self.held: list[asyncio.Handle] = []
         """What became ready while it was paused."""
 

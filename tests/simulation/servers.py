@@ -121,7 +121,7 @@ class Connection:
             while True:
                 async with asyncio.timeout(patience):
                     part = await self._parts.get()
-                if part is None:
+                if part is None or self._node.is_forgotten:
                     return
                 yield part
         except TimeoutError:

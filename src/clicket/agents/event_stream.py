@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
@@ -208,11 +209,14 @@ async def _from_store(threads: Threads, thread: str, number: int, position: Posi
 
 def _not_stale(queued: Sequence[AgentEvent], recorded: Sequence[AgentEvent]) -> list[AgentEvent]:
     """Live events that arrived while the store was read, without deltas and progress of steps whose recorded events are known."""
-    steps = {(event.data.get("fork"), event.type in ("tool_result", "plan")): event.step for event in recorded}
+    steps = defaultdict[tuple[Any, bool], int](int)
+    for event in recorded:
+        place = event.data.get("fork"), event.type in ("tool_result", "plan")
+        steps[place] = max(steps[place], event.step)  # the end of a turn belongs to no step
     return [
         event
         for event in queued
-        if event.id or event.step > steps.get((event.data.get("fork"), event.type == "tool_progress"), 0)
+        if event.id or event.step > steps[event.data.get("fork"), event.type == "tool_progress"]
     ]
 
 

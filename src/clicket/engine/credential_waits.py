@@ -106,7 +106,7 @@ class CredentialWaits:
                 self._looked_at = float("-inf")
             else:
                 self._waiting.pop(call, None)
-                self._ending.on_created(call, error)
+                self._ending.drop(call, error)
             return
         if call not in self._waiting:  # another look let it through
             return

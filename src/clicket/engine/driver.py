@@ -63,7 +63,7 @@ class Driver:
         try:
             self.parts.next_steps.go_on(call)
         except ClicketError as error:  # no caller is waiting here, so the error is recorded on the call
-            self.parts.ending.on_created(call, error)
+            self.parts.ending.drop(call, error)
 
     # Slots.
 
@@ -126,7 +126,7 @@ class Driver:
         # its caller is to get the call that has its id.
         call = self._call_of(entry)
         if call is not None:
-            self.parts.ending.on_created(call, error)
+            self.parts.ending.drop(call, error)
 
     def _call_of(self, entry: Entry) -> Call | None:
         return next((call for call in self.parts.core.live.named(entry.id) if call.entry is entry), None)

@@ -77,18 +77,23 @@ class Ending:
     # What the journal calls.
 
     def on_created(self, call: Call, error: ClicketError | None) -> None:
-        """A commit before the outcome is durable, or was refused for good: then nothing more comes of the call here, and a call
-        whose first commit it was does not exist."""
+        """A commit before the outcome is durable, or was refused for good."""
         if error is not None:
-            self.dismiss(call, error)
-            self.forget(call)
-            call.seal()
-            self._limiter.leave(call)
-            if call.attempt is not None and call.attempt.abandoned:
-                self.abandoned.add(call)  # its body still runs, and keeps its slots
-            else:
-                self._gate.release(call)
-            self.answer(call, error)
+            self.drop(call, error)
+        elif call.accepted is not None:
+            fulfil(call.accepted)
+
+    def drop(self, call: Call, error: ClicketError) -> None:
+        """Nothing more comes of the call here. One that is not on record does not exist."""
+        self.dismiss(call, error)
+        self.forget(call)
+        call.seal()
+        self._limiter.leave(call)
+        if call.attempt is not None and call.attempt.abandoned:
+            self.abandoned.add(call)  # its body still runs, and keeps its slots
+        else:
+            self._gate.release(call)
+        self.answer(call, error)
         if call.accepted is not None:
             fulfil(call.accepted, None, error)
 
@@ -118,7 +123,7 @@ class Ending:
             self.dismiss(call, error)
             self._spawn(self._report_fenced(call, error))
         else:
-            self.on_created(call, error)
+            self.drop(call, error)
             if call.attempt is not None and call.attempt.sink is not None and call.attempt.sink.spool is not None:
                 call.attempt.sink.spool.close()
             return

@@ -56,10 +56,8 @@ class Stopping:
             self._journal.commit(call.entry, partial(self._expire_soon, call, reason))
 
     def _expire_soon(self, call: Call, reason: str, error: ClicketError | None) -> None:
-        if (
-            error is not None
-        ):  # of a call that was not stored yet, it may have been the first commit: another process has its id
-            self._ending.on_created(call, error)
+        if error is not None:  # it may have been the first commit of the call, whose id another process has
+            self._ending.drop(call, error)
             return
         asyncio.get_running_loop().call_soon(self._expire_unanswered, call, reason)
 

@@ -62,6 +62,8 @@ class Stopping:
         asyncio.get_running_loop().call_soon(self._expire_unanswered, call, reason)
 
     def _expire_unanswered(self, call: Call, reason: str) -> None:
+        if call.failure is not None:  # a runtime that closes has released it, and its next owner ends it
+            return
         if can_stop(call) and (reason == "deadline" or call.entry.waiting_for is not None):
             self.stop(call, reason)
 

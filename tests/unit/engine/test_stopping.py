@@ -11,6 +11,7 @@ from tests.unit.engine.fakes import Lower
 
 from clicket import tool
 from clicket.engine.stopping import Stopping
+from clicket.engine.stored_calls import Closed
 from clicket.execution.stopping import attempt_of, set_stopper
 from clicket.journal import Entry
 from clicket.kernel import State
@@ -107,6 +108,20 @@ async def test_a_decision_on_record_counts_though_its_owner_reads_it_after_the_t
     await asyncio.sleep(0)
     assert decided == ["ann"]
     assert (call.result is None) == (reason == "approval"), "the deadline limits the whole call"
+
+
+async def test_a_call_that_is_released_as_its_time_ends_is_not_ended_here() -> None:
+    """The runtime closes, and the next owner of the call decides."""
+    low, stopping = parts()
+    call = low.pending("echo")
+    low.journal.wait_for(call.entry, "approval")
+    low.journal.commit(call.entry)
+    low.store.holding = True
+    stopping.expire(call, "approval")
+    low.ending.let_go(call, Closed("the runtime was closed"))
+    low.store.let_through()
+    await asyncio.sleep(0)
+    assert not low.store.events_of(call)[-1].is_terminal
 
 
 async def test_a_running_call_is_stopped_through_its_attempt_and_ends_by_itself() -> None:

@@ -23,6 +23,7 @@ from clicket.agents.threads import Threads, Wanted, turn_id
 from clicket.agents.transcript import storable
 from clicket.agents.turn_lifecycle import Drive, Hook, OnChange, StateChanged, TurnLifecycle, with_thread
 from clicket.agents.turn_limits import Limits
+from clicket.agents.turn_record import plan_in
 from clicket.agents.turn_tool import TurnTool
 from clicket.errors import AgentBusy, NotFound, StoreUnavailable, UsageError, known_keywords
 from clicket.execution import TurnLog
@@ -310,7 +311,7 @@ class Agent:
         head, record = await threads.settled(thread)
         plan = None
         if record is not None:
-            plan = threads.turn_record(record, thread, head.turns + 1).plan
+            plan = plan_in(threads.entries(record.events, thread, head.turns + 1))
         elif head.turns and (last := await self._memory.turn(host, thread, head.turns)) is not None:
             plan = last.plan
         return ThreadView(

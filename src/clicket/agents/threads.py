@@ -14,7 +14,7 @@ from clicket.agents.agent_result import AgentResult
 from clicket.agents.memory import Head, Memory, TurnDocument, inner_thread
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import NO_STEPS, Limits
-from clicket.agents.turn_record import TurnRecord
+from clicket.agents.turn_record import TurnRecord, begun_in
 from clicket.errors import AgentBusy, AgentChanged, ClicketError, Conflict, NotFound
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
@@ -88,10 +88,6 @@ class Threads:
 
     async def record(self, thread: str, number: int) -> Record | None:
         return await self.host.record(turn_id(number), self.inner(thread))
-
-    def turn_record(self, record: Record, thread: str, number: int) -> TurnRecord:
-        """What is on record of a turn, from the record of its call."""
-        return TurnRecord(self.entries(record.events, thread, number))
 
     def entries(self, events: Sequence[Event], thread: str, number: int) -> list[dict[str, Any]]:
         """The recorded entries in the events of a turn's call."""
@@ -249,7 +245,7 @@ class Threads:
 
     async def _save_ended(self, thread: str, number: int, record: Record) -> TurnDocument:
         """Write the document of a turn whose call ended without one: its process died each time, or it never began."""
-        on_record = self.turn_record(record, thread, number)
+        on_record = TurnRecord(self.entries(record.events, thread, number))
         ending = on_record.ended
         if ending is None:
             cancelled = record.state is State.CANCELLED
@@ -273,7 +269,7 @@ class Threads:
 
     def _begun(self, record: Record, thread: str, number: int) -> Entry:
         """The entry `begun`, or else the arguments of the call: secrets are masked there; the entry can be unsealed."""
-        begun = self.turn_record(record, thread, number).begun
+        begun = begun_in(self.entries(record.events, thread, number))
         return begun or (record.arguments if isinstance(record.arguments, dict) else {})
 
 

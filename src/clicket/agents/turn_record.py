@@ -6,7 +6,7 @@ The process that begins or continues a turn, and all who read one, read it here:
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,17 @@ from clicket.agents.entries import Entry
 from clicket.agents.turn_limits import Limits, Repeats, Spent
 from clicket.model.chat import ChatMessage, Usage
 
-__all__ = ["Branch", "Replay", "Reply", "Summary", "TurnRecord"]
+__all__ = ["Branch", "Replay", "Reply", "Summary", "TurnRecord", "begun_in", "plan_in"]
+
+
+def begun_in(found: Iterable[Entry]) -> Entry | None:
+    """`TurnRecord.begun`, for a reader that needs no more: a turn may have thousands of entries."""
+    return next((entry for entry in found if entry.get("e") == "begun"), None)
+
+
+def plan_in(found: Sequence[Entry]) -> Entry | None:
+    """`TurnRecord.plan`, for a reader that needs no more."""
+    return next((entry["plan"] for entry in reversed(found) if entry.get("e") == "plan"), None)
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

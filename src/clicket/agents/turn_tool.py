@@ -18,7 +18,7 @@ from clicket.agents.identity import Identity, both
 from clicket.agents.memory import Memory
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import TurnLifecycle
-from clicket.agents.turn_record import TurnRecord
+from clicket.agents.turn_record import begun_in
 from clicket.errors import UsageError
 from clicket.execution import turn_log_of
 from clicket.ports import AgentHost
@@ -121,7 +121,7 @@ class TurnTool(ToolDefaults):
         return reduce(both, (each.lifecycle.identity.tools for each in self._standing.values()))
 
     def _to_continue(self, entries: Sequence[dict[str, Any]]) -> TurnLifecycle:
-        begun = TurnRecord(entries).begun
+        begun = begun_in(entries)
         standing = None if begun is None else self._standing.get(str(begun.get("digest")))
         return (standing or next(reversed(self._standing.values()))).lifecycle
 

@@ -395,9 +395,7 @@ class Recovery:
                 return "cancelled"
             self._timers.deadline(call, max(left, 0.0))
         if record.waiting_for != "approval":
-            if (
-                record.waiting_for == "time"
-            ):  # it is in the queue of those that wait for theirs, from which no worker claims
+            if record.waiting_for == "time":  # no worker claims from the queue of calls that wait for their time
                 self._journal.wait_in(entry, self._queues.queue_of(call.required_tool()))
             self._journal.wait_for(entry, None)
             self._next_steps.go_on(call)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from clicket.agents import entries
 from clicket.agents.entries import Entry
 from clicket.agents.turn_limits import Limits
-from clicket.agents.turn_record import Replay, TurnRecord
+from clicket.agents.turn_record import Replay, TurnRecord, begun_in, plan_in
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 
 USAGE = Usage(input_tokens=3, output_tokens=2)
@@ -49,6 +49,12 @@ def test_what_is_on_record_of_a_turn() -> None:
     (fork,) = record.branch("f").replies
     assert record.open_calls() == list(fork.call_ids()), "those of the first reply have results"
     assert (record.branch("").tag, record.branch("none").tag) == ("tag", None)
+
+
+def test_a_reader_that_needs_one_entry_gets_what_the_fold_has() -> None:
+    for found in (WHOLE, WHOLE[1:], WHOLE[:1], [*WHOLE, entries.plan(2, {"title": "later", "steps": []}, 0.0)]):
+        record = TurnRecord(found)
+        assert (begun_in(found), plan_in(found)) == (record.begun, record.plan)
 
 
 def test_a_turn_that_runs_again_comes_to_each_reply_once() -> None:

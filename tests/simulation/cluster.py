@@ -66,6 +66,8 @@ class Member:
         self.app: Any = None
         """Its HTTP server's ASGI application, if it has one."""
         self._leave: asyncio.Future[None] = world.loop.create_future()
+        self.has_left = False
+        """It closed, or could not be opened."""
         self.life = world.spawn(self.node, self._live())
         self.clients: list[asyncio.Task[None]] = []
 
@@ -101,6 +103,8 @@ class Member:
                 await self._leave
         except StoreUnavailable:
             pass  # it could not be opened: another one is started
+        self.has_left = True
+        cluster.note_absence()
 
     def leave(self) -> None:
         """Close, as a deployment does."""
@@ -323,7 +327,6 @@ class Cluster:
         for member in self.members:
             member.leave()
         await asyncio.wait([member.life for member in self.members if member.node.is_alive], timeout=60.0)
-        self.nobody_for += self.timetable.outage
         await asyncio.sleep(self.timetable.outage)
 
     def is_at_rest(self, began: float) -> bool:
@@ -450,10 +453,14 @@ class Cluster:
             member.node.is_alive = False
             self.world.tell(member.node, "is dead")
             self.place.forget(member.node)
-            if not any(each.node.is_alive for each in self.members):
-                self._nobody_since = self.world.now
+            self.note_absence()
 
         self.after_steps(steps, die)
+
+    def note_absence(self) -> None:
+        """A process died, or left: is any still there?"""
+        if self._nobody_since is None and not any(each.node.is_alive and not each.has_left for each in self.members):
+            self._nobody_since = self.world.now
 
     def after_steps(self, steps: int, act: Callable[[], None]) -> None:
         at = self.world.loop.steps + steps

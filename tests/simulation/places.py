@@ -49,6 +49,8 @@ class Seen(NamedTuple):
     state: str
     waiting_for: str | None
     ended_at: float | None
+    seq: int
+    """The number of its last event: some come after the end."""
     events: Callable[[], list[Event]]
 
 
@@ -105,10 +107,12 @@ class ModelPlace:
 
 
 def _seen(call: Any) -> Seen:
-    return Seen(call.id, call.thread, call.tool, call.state.value, call.waiting_for, call.ended_at, call.events)
+    return Seen(
+        call.id, call.thread, call.tool, call.state.value, call.waiting_for, call.ended_at, call.last, call.events
+    )
 
 
-_SEEN = "SELECT key, id, thread, tool, state, waiting_for, ended_at FROM calls WHERE state <> 'swept'"
+_SEEN = "SELECT key, id, thread, tool, state, waiting_for, ended_at, seq FROM calls WHERE state <> 'swept'"
 
 
 class SqlitePlace:

@@ -64,7 +64,8 @@ class Archive:
     def _keep(self, call: Seen) -> tuple[str, str, float]:
         assert call.ended_at is not None
         name = (call.id, call.thread, call.ended_at)
-        if name not in self.ended:
+        known = self.ended.get(name)
+        if known is None or len(known.events) < call.seq:
             self.ended[name] = fold(call.events())
         return name
 

@@ -127,7 +127,7 @@ class Chores:
         """Release calls that the store says are ours but that no part of this process tracks, on second sight: the answer to a
         claim was lost."""
         known = {call.entry.key for call in self._live if not call.entry.fenced}
-        strays = frozenset(await self._store.owned()) - known - self._recovery.broken
+        strays = frozenset(await self._store.owned()) - known - self._recovery.held
         lost = strays & self._strays
         if lost:
             logger.warning("%d calls were ours in the store but not tracked here; they are released", len(lost))

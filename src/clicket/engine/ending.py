@@ -10,7 +10,7 @@ from clicket.bridge import fulfil
 from clicket.call import Call
 from clicket.engine.core import Core
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.execution import Wakeups
+from clicket.execution import Wakeups, stop
 from clicket.journal import Fenced
 from clicket.kernel import State
 from clicket.model import Event, ToolResult
@@ -43,8 +43,8 @@ class Ending:
         """For futures that callers of calls wait for."""
         self.abandoned: set[Call] = set()
         """Calls that ended without their bodies, which still run."""
-        self.superseded: set[Call] = set()
-        """Calls that were lost and claimed anew while their bodies run."""
+        self.superseded: dict[Call, asyncio.Future[None]] = {}
+        """Calls that were lost and claimed anew while their bodies run. Each future is done once the body is over, or abandoned."""
 
     # Waiting for the end.
 
@@ -85,6 +85,7 @@ class Ending:
 
     def drop(self, call: Call, error: ClicketError) -> None:
         """Nothing more comes of the call here. One that is not on record does not exist."""
+        self._body_over(call)
         self.dismiss(call, error)
         self.forget(call)
         call.seal()
@@ -118,7 +119,7 @@ class Ending:
             if call.waiters or call.turn is not None:
                 self.answer(call, None)
         elif isinstance(error, Fenced):
-            self.superseded.discard(call)
+            self._body_over(call)
             self.forget(call)
             self.dismiss(call, error)
             self._spawn(self._report_fenced(call, error))
@@ -156,6 +157,20 @@ class Ending:
         else:
             self._live.remove(call)
 
+    def supersede(self, call: Call) -> None:
+        """This process lost the call while it runs here, and has claimed it anew."""
+        self.superseded[call] = self._loop.create_future()
+
+    async def stop_superseded(self, call: Call) -> None:
+        """Stop the body of a superseded call, and wait until it is over, or is abandoned because it does not stop."""
+        stop(call, "shutdown", "the call was lost, and is continued anew")
+        await asyncio.shield(self.superseded[call])
+
+    def _body_over(self, call: Call) -> None:
+        over = self.superseded.pop(call, None)
+        if over is not None:
+            fulfil(over)
+
     def lose(self, call: Call) -> None:
         """This process has a call no more that only waits here: its waiters read the outcome from the store."""
         self._journal.fence_off(call.entry)
@@ -164,7 +179,7 @@ class Ending:
 
     def let_go(self, call: Call, why: ClicketError) -> None:
         """The call has another owner, or none, from now on."""
-        self.superseded.discard(call)
+        self._body_over(call)
         self.forget(call)
         self.answer(call, why)
         self.dismiss(call, why)

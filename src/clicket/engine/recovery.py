@@ -94,8 +94,8 @@ class Recovery:
             AfterClaim.APPLY_DECISION: self._apply_decision,
             AfterClaim.QUEUE: self._queue,
         }
-        self.broken: set[int] = set()
-        """Keys of calls that could not be resumed; no other process could, either."""
+        self.held: set[int] = set()
+        """Keys of claimed calls that are not live: those that no process can resume, and those whose earlier body is being stopped."""
 
     async def recover(self, progress: Progress | None = None) -> Recovered:
         """Take over every orphan whose tool is registered here; returns when each has ended or is queued."""
@@ -165,13 +165,16 @@ class Recovery:
                 if stored.damaged is not None:
                     raise StoreUnavailable(f"call {stored.id}: {stored.damaged}")
                 known = self._supersede(stored)
+                if known is not None and known in self._ending.superseded and _may_run_again(known):
+                    self._core.spawn(self._resume_later(stored, known))
+                    continue
                 call, record = self._revive(stored, known)
                 what = self._resume(call, record, stored)
                 if not call.entry.is_idle:
                     writing.append(call.entry)
             except Exception:  # the other claimed calls must be continued, also if one fails
                 logger.exception("call %s cannot be taken over and is left as it is", stored.id)
-                self.broken.add(stored.key)
+                self.held.add(stored.key)
                 if call is not None:
                     self._core.limiter.leave(call)
                     self._core.gate.release(call)
@@ -181,14 +184,21 @@ class Recovery:
         for error in await self._journal.flush_all(writing):
             logger.warning("the decision on a call that was taken over is not stored yet: %s", error)
 
+    async def _resume_later(self, stored: Stored, old: Call) -> None:
+        """Two bodies of one call must not run at once: stop the old one first."""
+        self.held.add(stored.key)
+        await self._ending.stop_superseded(old)
+        self.held.discard(stored.key)
+        await self.resume([stored])
+
     def _supersede(self, stored: Stored) -> Call | None:
         """This process may still hold the call from before it lost it. That old call can write no more, and the new one must replace
-        it. A body that still runs is not stopped; its outcome is recorded as a late result."""
+        it. A body that still runs ends with a late result."""
         old: Call | None = None
         for old in [call for call in self._live.named(stored.id) if call.entry.key == stored.key]:
             self._journal.fence_off(old.entry)
             if old.slot and not old.ending:
-                self._ending.superseded.add(old)
+                self._ending.supersede(old)
             self._core.limiter.leave(old)
             self._ending.forget(old)
             lost = Fenced(f"call {old.id} was lost to another owner, and taken up anew")
@@ -440,3 +450,8 @@ class Recovery:
 
     def _end(self, call: Call, error: ToolError) -> None:
         self._pipeline.fail(call, error, self._ending.on_outcome_durable)
+
+
+def _may_run_again(call: Call) -> bool:
+    """May another attempt follow one of unknown outcome?"""
+    return after_doubt(doubt_of(call.required_tool().options)) is not AfterDoubt.END_UNKNOWN

@@ -130,7 +130,7 @@ class Parts(Lower):
 
         kept = KeptOutcomes(self.store, self.clock, retention=0.0)
         core = self.with_core(claimer=self.claimer, requests=Recorder(append_empty=append_empty), costs=kept)
-        self.recovery: Any = Recorder(recover=recover, broken=set())
+        self.recovery: Any = Recorder(recover=recover, held=set())
         ending: Any = Recorder(lose=lambda call: self.log.append(("lost", call)))
         self.chores = Chores(core, ending, self.recovery, kept)
 
@@ -186,12 +186,12 @@ async def test_many_hints_make_one_look_and_a_closed_runtime_makes_none(caplog: 
     assert parts.spawned == []
 
 
-async def test_strays_are_handed_back_on_second_sight_and_calls_that_are_known_or_broken_are_not() -> None:
+async def test_strays_are_handed_back_on_second_sight_and_calls_that_are_known_or_held_are_not() -> None:
     parts = Parts()
     known, stray, broken = (parts.pending("echo", id=id) for id in "abc")
     parts.live.remove(stray)
     parts.live.remove(broken)
-    parts.recovery.broken = {broken.entry.key}
+    parts.recovery.held = {broken.entry.key}
     await parts.chores.recover()
     assert parts.store.is_owned(stray), "the claim may still be in transit"
     await parts.chores.recover()

@@ -129,7 +129,7 @@ async def test_an_outcome_that_comes_after_another_owner_took_the_call_is_kept_a
     waiter = asyncio.ensure_future(low.ending.outcome(call))
     await low.settle()
     stored = low.store.steal(call)
-    low.ending.superseded.add(call)
+    low.ending.supersede(call)
     low.finish(call, "late")
     await low.settle()
     with pytest.raises(Fenced):
@@ -138,7 +138,7 @@ async def test_an_outcome_that_comes_after_another_owner_took_the_call_is_kept_a
     assert (last.type, last.state, last.data["output"]) == ("late_result", State.RUNNING, "late")
     assert low.store.of(call).fence == stored.fence, "the new owner still owns it"
     assert (low.logged("release"), low.logged("ended")) == ([call], []), "the old owner's outcome does not count"
-    assert (low.ending.superseded, list(low.live)) == (set(), [])
+    assert (low.ending.superseded, list(low.live)) == ({}, [])
 
 
 async def test_a_late_result_that_cannot_be_kept_does_not_keep_the_waiters(caplog: Any) -> None:

@@ -166,7 +166,7 @@ async def test_a_damaged_call_is_left_as_it_is_and_the_others_go_on(caplog: pyte
     stored = parts.store.steal(bad)
     stored.damaged, stored.events = "not events", []
     await parts.recovery.resume([stored, parts.store.steal(good)])
-    assert ([call.id for call in parts.resumed], parts.recovery.broken) == (["b"], {bad.entry.key})
+    assert ([call.id for call in parts.resumed], parts.recovery.held) == (["b"], {bad.entry.key})
     assert "cannot be taken over" in caplog.text
 
 

@@ -92,14 +92,41 @@ async def test_edited_arguments_are_judged_by_this_processs_policy_too() -> None
 
 async def test_a_call_that_was_lost_and_claimed_anew_is_held_once() -> None:
     parts = Parts()
-    old = parts.running("repeatable")
+    old = parts.pending("repeatable")
+    parts.live.add(old)
     stored = parts.store.steal(old)
     await parts.recovery.resume([stored])
     (new,) = parts.resumed
-    assert (list(parts.live), parts.ending.superseded, old.entry.fenced) == ([new], {old}, True)
+    assert (list(parts.live), old.entry.fenced) == ([new], True)
     with pytest.raises(Fenced):
         await parts.ending.outcome(old)
-    assert old.slot, "its body still runs"
+
+
+async def test_a_call_that_is_claimed_anew_runs_again_only_once_its_old_body_is_over() -> None:
+    parts = Parts()
+    old, other = parts.running("repeatable"), parts.pending("plain", id="other")
+    claimed = [parts.store.steal(old), parts.store.steal(other)]
+    parts.die(other)
+    await parts.recovery.resume(claimed)
+    await parts.settle()
+    assert ([call.id for call in parts.resumed], old.stopping) == ([other.id], "shutdown")
+    assert old.entry.key in parts.recovery.held, "the call is not released as a stray"
+    parts.finish(old)
+    await parts.settle()
+    assert [call.id for call in parts.resumed] == [other.id, old.id]
+    assert (parts.recovery.held, parts.ending.superseded) == (set(), {})
+
+
+async def test_a_body_of_a_call_that_does_not_run_again_is_left_alone() -> None:
+    parts = Parts()
+    old = parts.running("plain")
+    await parts.recovery.resume([parts.store.steal(old)])
+    assert (old.stopping, parts.resumed) == (None, [])
+    assert parts.store.events_of(old)[-1].data["error"]["code"] == "outcome_unknown"
+    parts.finish(old, "late")
+    await parts.settle()
+    last = parts.store.events_of(old)[-1]
+    assert (last.type, last.data["output"]) == ("late_result", "late")
 
 
 # As a whole.

@@ -105,6 +105,8 @@ class Attempt(msgspec.Struct, eq=False):
     """The last report of progress."""
     recorded_progress: dict[str, Any] | None = None
     """The last report that is on record: reports that come fast are merged."""
+    parked: str = ""
+    """Why the body is over without an outcome; empty otherwise."""
     doubt: BaseException | None = None
     """What ended the attempt, if its tool is asked whether it had its effect."""
     wait: Any = None
@@ -377,6 +379,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "outputs": "clicket.execution.sink",
     "progress": "clicket.execution.sink",
     "recorded_progress": "clicket.execution.sink",
+    "parked": "clicket.execution.stopping",
     "doubt": "clicket.execution.stopping",
     "wait": "clicket.engine.external",
     "tokens": "clicket.execution.lent_credentials",

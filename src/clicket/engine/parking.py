@@ -13,7 +13,7 @@ from clicket.engine.external import External
 from clicket.engine.reconciling import Reconciling
 from clicket.errors import CredentialMissing
 from clicket.execution import attempt_of
-from clicket.execution.stopping import forget_stop
+from clicket.execution.stopping import take_parked
 from clicket.tools.question import InputNeeded
 
 __all__ = ["Parking"]
@@ -39,8 +39,7 @@ class Parking:
 
     def park(self, call: Call) -> None:
         """The call ends elsewhere, waits for a credential or a person's answer, or its tool is asked whether the attempt had its effect."""
-        reason = call.stopping
-        forget_stop(call)
+        reason = take_parked(call)
         if reason == "external":
             self._external.park(call)
             return

@@ -20,8 +20,8 @@ from clicket.engine.parking import Parking
 from clicket.engine.stopping import Stopping
 from clicket.engine.tasks import Tasks
 from clicket.errors import ClicketError
-from clicket.execution import PARKED, PREPARED
-from clicket.execution.stopping import CALLER_LEFT, abandon, returned
+from clicket.execution import PREPARED
+from clicket.execution.stopping import CALLER_LEFT, abandon, is_parked, returned
 from clicket.journal import Fenced
 from clicket.kernel import State
 from clicket.model import ToolResult
@@ -143,10 +143,7 @@ class Running:
         rest = self._pipeline.perform(call)
         if rest is not None:
             return self._end(call, rest)
-        if call.ending or call.stopping is not None:
-            self._on_body_done(call)
-        else:
-            self._pipeline.finish(call, self._on_outcome_durable)
+        self._on_body_done(call)
         monotonic = self._monotonic
         if call.result is None or call.attempt is not None or monotonic() >= self._share.over_at:
             return self._after_body(call)
@@ -172,10 +169,7 @@ class Running:
         rest = self._pipeline.perform(call)
         if rest is not None:
             await rest
-        if call.ending or call.stopping is not None:
-            self._on_body_done(call)
-        else:
-            self._pipeline.finish(call, self._on_outcome_durable)
+        self._on_body_done(call)
         if call.result is None and call.failure is None and call.attempt is None:
             return await self._ending.waiter(call)  # type: ignore[no-any-return]  # as `_after_body`, without its coroutines
         return await self._after_body(call)
@@ -226,7 +220,7 @@ class Running:
         if not call.ending:
             if call.stopping == "shutdown" and call.outcome is State.CANCELLED:
                 self._handover.close_stopped(call)
-            elif call.stopping in PARKED:
+            elif is_parked(call):
                 call.in_callers_task = call.ready = False  # the caller waits for the outcome
                 self._parking.park(call)
             else:

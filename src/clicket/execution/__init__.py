@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from clicket.execution.sink import CallSink, gave_token, progress_data, turn_log_of
     from clicket.execution.spool import Spool
     from clicket.execution.stopping import (
-        PARKED,
         Parked,
         Stopped,
         attempt_of,
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GRANT",
-    "PARKED",
     "PREPARED",
     "RUNTIME",
     "ArtifactSource",
@@ -126,7 +124,7 @@ _HOMES = {
     "lanes": "PREPARED lane_of",
     "sink": "CallSink gave_token progress_data turn_log_of",
     "spool": "Spool",
-    "stopping": "PARKED Parked Stopped attempt_of can_stop cancel_with_caller explain is_abandoned park state_of stop "
+    "stopping": "Parked Stopped attempt_of can_stop cancel_with_caller explain is_abandoned park state_of stop "
     "stop_error",
     "tracebacks": "log_failure traceback_of",
     "turn_log": "TurnLog entries_in",

@@ -15,7 +15,6 @@ from clicket.model import ToolError
 
 __all__ = [
     "CALLER_LEFT",
-    "PARKED",
     "Parked",
     "Stopped",
     "abandon",
@@ -26,6 +25,7 @@ __all__ = [
     "forget_stop",
     "has_body",
     "is_abandoned",
+    "is_parked",
     "keep_late",
     "park",
     "resume_attempts",
@@ -35,12 +35,10 @@ __all__ = [
     "stop",
     "stop_error",
     "stop_inside",
+    "take_parked",
 ]
 
 CALLER_LEFT = "its caller was cancelled"
-PARKED = frozenset({"credential", "external", "input", "reconcile"})
-"""Why a call that has not ended has no body any more: its caller's credential is missing, it ends elsewhere, its tool needs a person's
-answer, or its tool is asked whether the attempt had its effect."""
 _ENDS_ATTEMPT = (None, "attempt", "idle")
 """Reasons that a stronger one (a cancel, the call's deadline, closing) may replace."""
 _ADVICE = {
@@ -75,8 +73,9 @@ class Stopped(ClicketError):
 
 
 class Parked(ClicketError):
-    """The body is over, and the call is not. `reason`: one of `PARKED`. `error`: what ended the attempt, if its outcome is unknown or it
-    needs an answer or a credential."""
+    """The body is over, and the call is not. `reason`: `credential` (its caller's is missing), `external` (it ends elsewhere), `input` (its
+    tool needs a person's answer) or `reconcile` (its tool is asked whether the attempt had its effect). `error`: what ended the attempt,
+    if its outcome is unknown or it needs an answer or a credential."""
 
     code = "parked"
 
@@ -122,9 +121,21 @@ def stop_inside(call: Call, reason: str, why: str = "") -> None:
 
 
 def park(call: Call, parked: Parked) -> None:
-    """The body is over without an outcome; the engine takes the call out of its slot and continues it (`forget_stop`)."""
-    call.stopping = parked.reason
-    attempt_of(call).doubt = parked.error
+    """The body is over without an outcome; the engine continues the call without it (`take_parked`)."""
+    attempt = attempt_of(call)
+    attempt.parked, attempt.doubt = parked.reason, parked.error
+    call.stopping = None  # what was to be stopped is over
+
+
+def is_parked(call: Call) -> bool:
+    return call.attempt is not None and bool(call.attempt.parked)
+
+
+def take_parked(call: Call) -> str:
+    """Why the body of the call is over. From here on it is not parked: it goes on."""
+    attempt = attempt_of(call)
+    reason, attempt.parked = attempt.parked, ""
+    return reason
 
 
 def explain(call: Call, why: str) -> None:

@@ -1120,8 +1120,8 @@ _AGENTS = (
         (
             Change(
                 "agents/turn_record.py",
-                'self._branches[fork].results[entry["step"]].append(entry)',
-                'self._branches[fork].results[entry["step"]] = [entry]',
+                "branch.results[entry.step].append(entry)",
+                "branch.results[entry.step] = [entry]",
             ),
         ),
         "Each tool call of a turn has one recorded result, and a resumed turn records none again.",

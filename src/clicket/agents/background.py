@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
 
+from clicket.agents.entries import Result
 from clicket.model.chat import ChatMessage, ToolUse
 
 __all__ = ["OpenCalls", "news_message", "result_message", "started_text"]
@@ -21,19 +21,19 @@ def started_text(call_id: str) -> str:
     return f"Started in the background as call {call_id}. Its result comes in a later message; go on without it."
 
 
-def result_message(item: dict[str, Any]) -> ChatMessage:
+def result_message(item: Result) -> ChatMessage:
     """The answer to a tool call, from its recorded result."""
-    vendor = {_OURS: {"background": item["call"], "tool": item["tool"]}} if item.get("background") else None
-    return ChatMessage(role="tool", content=item["text"], use_id=item["id"], failed=item["failed"], vendor=vendor)
+    vendor = {_OURS: {"background": item.call, "tool": item.tool}} if item.background else None
+    return ChatMessage(role="tool", content=item.text, use_id=item.id, failed=item.failed, vendor=vendor)
 
 
-def news_message(item: dict[str, Any]) -> ChatMessage:
+def news_message(item: Result) -> ChatMessage:
     """The message with the result of a background call."""
-    how = "failed" if item["failed"] else "completed"
+    how = "failed" if item.failed else "completed"
     return ChatMessage(
         role="user",
-        content=f"[The background call {item['call']} of {item['tool']} has {how}.]\n{item['text']}",
-        vendor={_OURS: {"result_of": item["call"]}},
+        content=f"[The background call {item.call} of {item.tool} has {how}.]\n{item.text}",
+        vendor={_OURS: {"result_of": item.call}},
     )
 
 

@@ -1,60 +1,219 @@
-"""The recorded entries of a turn (`begun`, `changed`, `reply`, `summary`, `results`, `news`, `plan`, `ended`), and the events that readers
-get for them."""
+"""The recorded entries of a turn, a type for each kind, and the events that readers get for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 import msgspec
 
 from clicket.agents.agent_result import AgentEvent, AgentEventType
-from clicket.agents.background import result_message
+from clicket.agents.turn_limits import Stopped
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 from clicket.model.ids import asked_id
 from clicket.vault import holds_secret
 
 __all__ = [
-    "begun",
-    "changed",
-    "ended",
+    "Begun",
+    "Change",
+    "Changed",
+    "Ended",
+    "Entry",
+    "News",
+    "PlanState",
+    "Reply",
+    "Result",
+    "Results",
+    "Summary",
+    "Unknown",
+    "Use",
+    "call_id",
+    "entry_of",
     "events_of",
-    "message_of",
-    "news",
-    "plan",
-    "reply",
-    "result",
-    "results",
-    "results_of",
-    "succeeded",
-    "summary",
-    "usage_of",
 ]
 
-Entry = dict[str, Any]
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="e", tag=str.lower):
+    """`step`: of which it is, or after which it was written. `fork`: of the turn, if it is not the turn's own.
+
+    Entries are recorded as `msgspec.to_builtins` makes them. Sequences are lists: secrets in tuples would not be masked.
+    """
+
+    at: float = 0.0
+    step: int = 0
+    fork: str = ""
 
 
-# Writing.
+class Change(msgspec.Struct, frozen=True, array_like=True):
+    before: AgentState
+    after: AgentState
 
 
-def begun(
-    turn: int,
-    message: str,
-    states: Iterable[tuple[AgentState, AgentState]],
-    at: float,
-    identity: Entry | None = None,
-    id: str = "",
-) -> Entry:
-    """`identity`: of its agent, see `Identity.on_record`. `id`: that its caller gave it."""
-    changes = [[str(before), str(after)] for before, after in states]
-    entry = {"e": "begun", "turn": turn, "message": message, "states": changes, "at": at, **(identity or {})}
-    return {**entry, "id": id} if id else entry
+class Begun(Entry, frozen=True, kw_only=True):
+    """`agent` to `digest` are its agent's, see `Identity`. `id`: that its caller gave it."""
+
+    turn: int = 0
+    message: str
+    states: list[Change] = []
+    agent: str = ""
+    kind: str = ""
+    model: str = ""
+    limits: dict[str, Any] = {}
+    system: str = ""
+    tools: list[str] | None = None
+    digest: str = ""
+    id: str = ""
 
 
-def changed(what: Entry, digest: str, at: float) -> Entry:
+class Changed(Entry, frozen=True, kw_only=True):
     """The turn goes on with an agent of this digest, which differs in `what` from the one that began it."""
-    return {"e": "changed", "what": what, "digest": digest, "at": at}
+
+    what: dict[str, Any]
+    digest: str
+
+
+class Use(msgspec.Struct, frozen=True, array_like=True):
+    """A `ToolUse`, as a reply has it on record."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Reply(Entry, frozen=True, kw_only=True):
+    """An answer of the model. `mark` and `tag` make the ids of the calls that it asks for; without a mark they are no calls."""
+
+    mark: str
+    tag: str
+    text: str
+    uses: list[Use]
+    usage: Usage
+    total: Usage
+    """Of the turn so far."""
+    took: float
+    thought: str = ""
+    vendor: Mapping[str, Any] | None = None
+    spend: dict[str, Any] | None = None
+    """What the ledger needs to count it."""
+    masked: bool = False
+    """Its arguments were recorded masked, and cannot be restored."""
+
+    @classmethod
+    def of(
+        cls,
+        message: ChatMessage,
+        *,
+        mark: str,
+        tag: str,
+        step: int,
+        usage: Usage,
+        total: Usage,
+        took: float,
+        at: float,
+        spend: dict[str, Any] | None = None,
+    ) -> Reply:
+        return cls(
+            mark=mark, tag=tag, step=step, text=message.content,
+            uses=[Use(use.id, use.name, use.arguments) for use in message.uses],
+            usage=usage, total=total, took=took, at=at, thought=message.thought, vendor=message.vendor or None, spend=spend,
+        )  # fmt: skip
+
+    @property
+    def message(self) -> ChatMessage:
+        uses = tuple(ToolUse(id=use.id, name=use.name, arguments=use.arguments) for use in self.uses)
+        return ChatMessage(role="assistant", content=self.text, uses=uses, thought=self.thought, vendor=self.vendor)
+
+    def call_ids(self) -> Iterator[str]:
+        for place, use in enumerate(self.uses, start=1):
+            yield call_id(self.mark, self.tag, self.step, place, use.id)
+
+
+class Summary(Entry, frozen=True, kw_only=True):
+    """What a summary of old messages has used. Readers get no event for it."""
+
+    usage: Usage
+    spend: dict[str, Any]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of one tool call. `call`: its id as a call of the runtime; empty if it is none."""
+
+    id: str
+    tool: str
+    call: str
+    text: str
+    failed: bool
+    artifact: str = ""
+    background: bool = False
+    code: str = ""
+    state: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        use: ToolUse,
+        call: str,
+        text: str,
+        *,
+        failed: bool = False,
+        artifact: str = "",
+        background: bool = False,
+        code: str = "",
+        state: str = "",
+    ) -> Result:
+        return cls(
+            id=use.id, tool=use.name, call=call, text=text, failed=failed,
+            artifact=artifact, background=background, code=code, state=state,
+        )  # fmt: skip
+
+
+class Results(Entry, frozen=True, kw_only=True):
+    """Of the tool calls of this step, or of those that have ended while others run."""
+
+    items: list[Result]
+    took: float
+
+
+class News(Entry, frozen=True, kw_only=True):
+    """Results of background calls, which enter the turn after this step."""
+
+    items: list[Result]
+
+
+class PlanState(Entry, frozen=True, kw_only=True, tag="plan"):
+    plan: dict[str, Any]
+
+
+class Ended(Entry, frozen=True, kw_only=True):
+    """`stopped`: empty after an error. `text`: the answer, or why there is none."""
+
+    state: AgentState
+    stopped: Stopped | Literal[""]
+    text: str
+    steps: int
+    calls: int
+    usage: Usage
+    error: str = ""
+    code: str = ""
+
+
+class Unknown(Entry, frozen=True, kw_only=True):
+    """A later version or another program wrote it. It has no events, and is passed over."""
+
+
+_KINDS: dict[Any, type[Entry]] = {
+    kind.__struct_config__.tag: kind
+    for kind in (Begun, Changed, Reply, Summary, Results, News, PlanState, Ended)
+}  # fmt: skip
+
+
+def entry_of(raw: Mapping[str, Any]) -> Entry:
+    """A recorded entry. Never raises: another program may have written to the store."""
+    try:
+        return msgspec.convert(raw, _KINDS[raw.get("e")])  # a union of the types would be looked through each time
+    except (KeyError, TypeError, msgspec.ValidationError):  # TypeError: a kind that is a list or an object
+        return Unknown()
 
 
 def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
@@ -67,161 +226,51 @@ def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
     return asked_id("" if made_here or holds_secret(use_id) else use_id, alias, tag)
 
 
-def reply(
-    mark: str, step: int, message: ChatMessage, usage: Usage, took: float, at: float, total: Usage, tag: str = ""
-) -> Entry:
-    """`mark` and `tag` are parts of the ids of the turn's tool calls."""
-    entry: Entry = {
-        "e": "reply",
-        "mark": mark,
-        "tag": tag,
-        "step": step,
-        "text": message.content,
-        "uses": [[use.id, use.name, use.arguments] for use in message.uses],
-        "usage": _usage(usage),
-        "total": _usage(total),
-        "took": took,
-        "at": at,
-    }
-    if message.thought:
-        entry["thought"] = message.thought
-    if message.vendor:
-        entry["vendor"] = dict(message.vendor)
-    return entry
-
-
-def summary(step: int, usage: Usage, spend: Entry, at: float) -> Entry:
-    """What a summary of old messages has used, which was written after this step. Readers get no event for it."""
-    return {"e": "summary", "step": step, "usage": _usage(usage), "spend": spend, "at": at}
-
-
-def result(use: ToolUse, call_id: str, text: str, *, failed: bool, **more: Any) -> Entry:
-    """One tool call's result, for `results`."""
-    return {**succeeded(use, call_id, text), "failed": failed, **more}
-
-
-def succeeded(use: ToolUse, call_id: str, text: str) -> Entry:
-    """As `result`, of a call that completed."""
-    return {"id": use.id, "tool": use.name, "call": call_id, "text": text, "failed": False}
-
-
-def results(step: int, items: list[Entry], took: float, at: float) -> Entry:
-    return {"e": "results", "step": step, "items": items, "took": took, "at": at}
-
-
-def news(step: int, items: list[Entry], at: float) -> Entry:
-    """Results of background calls, which enter the turn after this step."""
-    return {"e": "news", "step": step, "items": items, "at": at}
-
-
-def plan(step: int, body: Entry, at: float) -> Entry:
-    return {"e": "plan", "step": step, "plan": body, "at": at}
-
-
-def ended(
-    state: AgentState,
-    stopped: str,
-    text: str,
-    steps: int,
-    calls: int,
-    usage: Usage,
-    at: float,
-    error: str = "",
-    code: str = "",
-) -> Entry:
-    entry: Entry = {
-        "e": "ended",
-        "state": str(state),
-        "stopped": stopped,
-        "text": text,
-        "steps": steps,
-        "calls": calls,
-        "usage": _usage(usage),
-        "at": at,
-    }
-    if error:
-        entry["error"] = error
-    if code:
-        entry["code"] = code
-    return entry
-
-
-def _usage(usage: Usage) -> Entry:
-    body: Entry = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    if usage.cached_tokens:
-        body["cached_tokens"] = usage.cached_tokens
-    if usage.cost:
-        body["cost"] = usage.cost
-    return body
-
-
-# Reading. Another program may have written to the store, so values are not trusted.
-
-
-def usage_of(body: Any) -> Usage:
-    try:
-        return msgspec.convert(body, Usage)
-    except msgspec.ValidationError:
-        return Usage()
-
-
-def message_of(entry: Entry) -> ChatMessage:
-    """The message of a `reply`."""
-    uses = tuple(
-        ToolUse(id=str(id), name=str(name), arguments=str(arguments)) for id, name, arguments in entry.get("uses", ())
-    )
-    return ChatMessage(
-        role="assistant",
-        content=str(entry.get("text", "")),
-        uses=uses,
-        thought=str(entry.get("thought", "")),
-        vendor=entry.get("vendor"),
-    )
-
-
-def results_of(entry: Entry) -> list[ChatMessage]:
-    return [result_message(item) for item in entry["items"]]
-
-
 def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEvent]:
     """The events of an entry; deterministic. `number`: the entry's number in its turn, from 1."""
     events: list[AgentEvent] = []
-    at, step = float(entry.get("at", 0.0)), int(entry.get("step", 0))
-    fork = {"fork": entry["fork"]} if entry.get("fork") else {}
+    at, step = entry.at, entry.step
+    fork = {"fork": entry.fork} if entry.fork else {}
 
-    def add(type: AgentEventType, **data: Any) -> None:
+    def add(type: AgentEventType, /, **data: Any) -> None:
         id = f"{turn}-{number}.{len(events) + 1}"
         events.append(AgentEvent(type=type, thread=thread, turn=turn, at=at, step=step, id=id, data={**data, **fork}))
 
-    match entry.get("e"):
-        case "begun":
-            for before, after in entry["states"]:
-                add("state", **{"from": before, "to": after})
-            add("message", role="user", text=entry["message"])
-        case "reply":
-            if entry.get("thought"):
-                add("thought", text=entry["thought"])
-            add("usage", **entry["usage"], total=entry["total"])
-            if entry["text"] or not entry["uses"]:
-                add("message", role="assistant", text=entry["text"])
-            for place, (id, name, arguments) in enumerate(entry["uses"], start=1):
-                call = call_id(entry["mark"], entry.get("tag", ""), step, place, id) if entry["mark"] else ""
-                add("tool_started", id=id, tool=name, call_id=call, arguments=arguments)
-        case "results" | "news":
-            for item in entry["items"]:
-                more = {key: item[key] for key in ("artifact", "background", "code", "state") if key in item}
+    match entry:
+        case Begun():
+            for change in entry.states:
+                add("state", **{"from": str(change.before), "to": str(change.after)})
+            add("message", role="user", text=entry.message)
+        case Reply():
+            if entry.thought:
+                add("thought", text=entry.thought)
+            add("usage", **msgspec.to_builtins(entry.usage), total=msgspec.to_builtins(entry.total))
+            if entry.text or not entry.uses:
+                add("message", role="assistant", text=entry.text)
+            for use, call in zip(entry.uses, entry.call_ids(), strict=True):
+                add(
+                    "tool_started",
+                    id=use.id,
+                    tool=use.name,
+                    call_id=call if entry.mark else "",
+                    arguments=use.arguments,
+                )
+        case Results() | News():
+            for item in entry.items:
+                body = msgspec.to_builtins(item)
+                more = {key: body[key] for key in ("artifact", "background", "code", "state") if key in body}
                 add(
                     "tool_result",
-                    id=item["id"], tool=item["tool"], call_id=item["call"], success=not item["failed"],
-                    content=item["text"], **more,
+                    id=item.id, tool=item.tool, call_id=item.call, success=not item.failed, content=item.text, **more,
                 )  # fmt: skip
-        case "plan":
-            add("plan", **entry["plan"])
-        case "ended":
-            add("state", **{"from": "running", "to": entry["state"]})
-            if entry["state"] == "error":
-                add("error", message=entry.get("error", ""))
+        case PlanState():
+            add("plan", **entry.plan)
+        case Ended():
+            add("state", **{"from": "running", "to": str(entry.state)})
+            if entry.state is AgentState.ERROR:
+                add("error", message=entry.error)
             else:
+                body = msgspec.to_builtins(entry)
                 names = ("text", "state", "stopped", "steps", "calls", "usage")
-                add("final", **{name: entry[name] for name in names})
+                add("final", **{name: body[name] for name in names})
     return events

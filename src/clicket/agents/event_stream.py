@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from clicket.agents.agent_result import AgentEvent
-from clicket.agents.entries import events_of
+from clicket.agents.entries import entry_of, events_of
 from clicket.agents.event_feed import EventFeed, FeedReader
 from clicket.agents.threads import Threads, turn_id
 from clicket.agents.turn import Turn
@@ -194,9 +194,9 @@ async def _from_store(threads: Threads, thread: str, number: int, position: Posi
     call_events: Any = handle.events()
     async with aclosing(call_events):
         async for call_event in call_events:
-            for entry in threads.entries([call_event], thread, number):
+            for raw in threads.entries([call_event], thread, number):
                 count += 1
-                for event in events_of(entry, count, thread, number):
+                for event in events_of(entry_of(raw), count, thread, number):
                     if position_of(event.id) > position:
                         position = position_of(event.id)
                         if event.type in _LAST:
@@ -221,7 +221,8 @@ def _not_stale(queued: Sequence[AgentEvent], recorded: Sequence[AgentEvent]) -> 
 
 
 def _events(recorded: Sequence[dict[str, Any]], thread: str, number: int, after: Position) -> list[AgentEvent]:
-    every = (event for count, entry in enumerate(recorded, 1) for event in events_of(entry, count, thread, number))
+    entries = enumerate(map(entry_of, recorded), 1)
+    every = (event for count, entry in entries for event in events_of(entry, count, thread, number))
     return [event for event in every if position_of(event.id) > after]
 
 

@@ -1,6 +1,6 @@
 """What an agent is on record. An agent is its name on one store; its digest says what it may do: its kind, its tools and its limits.
 
-The entry `begun` of a turn has all of it. After a crash an agent of the same name and digest continues the turn. One with another digest
+The entry `Begun` of a turn has all of it. After a crash an agent of the same name and digest continues the turn. One with another digest
 continues it with the recorded instructions, and with the tools that both may use.
 """
 
@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
+from clicket.agents.entries import Begun
 from clicket.model.codec import canonical
 from clicket.vault import MASK
 
 __all__ = ["Identity", "both"]
 
-Entry = dict[str, Any]
 _DIGEST = 16
 _MAX_NAMED = 50
 
@@ -50,38 +50,32 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         digest = sha256(canonical(may)).hexdigest()[:_DIGEST]
         return cls(name=name, kind=kind, tools=tools, limits=bounds, system=system, model=model, digest=digest)
 
-    def on_record(self) -> Entry:
-        """As fields of the entry `begun`."""
-        entry: Entry = {"agent": self.name, "kind": self.kind, "model": self.model, "limits": self.limits}
-        if self.system:
-            entry["system"] = self.system
-        if self.tools is not None:
-            entry["tools"] = sorted(self.tools)
-        return {**entry, "digest": self.digest}
+    def on_record(self) -> dict[str, Any]:
+        """As fields of the entry `Begun`."""
+        tools = None if self.tools is None else sorted(self.tools)
+        return {
+            "agent": self.name, "kind": self.kind, "tools": tools, "limits": self.limits,
+            "system": self.system, "model": self.model, "digest": self.digest,
+        }  # fmt: skip
 
     @classmethod
-    def in_entry(cls, begun: Mapping[str, Any] | None) -> Identity | None:
+    def in_entry(cls, begun: Begun | None) -> Identity | None:
         """The identity that `begun` has on record; None for a turn that an older version began."""
-        if begun is None or type(begun.get("digest")) is not str:
+        if begun is None or not begun.digest:
             return None
-        tools, limits = begun.get("tools"), begun.get("limits")
+        tools = None if begun.tools is None else frozenset(begun.tools)
         return cls(
-            name=str(begun.get("agent", "")),
-            kind=str(begun.get("kind", "")),
-            tools=None if tools is None else frozenset(map(str, tools)),
-            limits=limits if type(limits) is dict else {},
-            system=str(begun.get("system", "")),
-            model=str(begun.get("model", "")),
-            digest=begun["digest"],
-        )
+            name=begun.agent, kind=begun.kind, tools=tools, limits=begun.limits,
+            system=begun.system, model=begun.model, digest=begun.digest,
+        )  # fmt: skip
 
     def system_in_place_of(self, present: str) -> str | None:
         """The recorded instructions, if they are not the present ones; None also if they hold a secret that is masked here."""
         return None if self.system == present or MASK in self.system else self.system
 
-    def changes_to(self, present: Identity) -> Entry:
-        """What differs between the recorded agent and the present one, for the entry `changed`."""
-        what: Entry = {}
+    def changes_to(self, present: Identity) -> dict[str, Any]:
+        """What differs between the recorded agent and the present one, for the entry `Changed`."""
+        what: dict[str, Any] = {}
         if self.kind != present.kind:
             what["kind"] = [self.kind, present.kind]
         if self.tools != present.tools:
@@ -105,7 +99,7 @@ def both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[
     return other if one is None else one if other is None else one & other
 
 
-def _difference(before: frozenset[str] | None, now: frozenset[str] | None) -> Entry:
+def _difference(before: frozenset[str] | None, now: frozenset[str] | None) -> dict[str, Any]:
     if before is None or now is None:
         return {"before": _named(before), "now": _named(now)}
     return {"gone": _named(before - now), "new": _named(now - before)}

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from clicket.agents import entries
 from clicket.agents.agent import Agent, HasHost
 from clicket.agents.context_window import window_of
+from clicket.agents.entries import Result
 from clicket.agents.model_step import OutOfTime, Thinker, Window
 from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, apply_command
 from clicket.agents.react import Loop
@@ -32,7 +32,6 @@ from clicket.tools import Tool
 
 __all__ = ["PlanExecuteAgent"]
 
-Entry = dict[str, Any]
 _PLANNER = (
     "You plan work and leave it to assistants. Make a plan with the tool `plan`; each step is carried out for you."
 )
@@ -166,8 +165,8 @@ class PlanExecuteLoop:
         """Apply the planner's commands and record a result for each. Returns the plan, its summary if it is finished, and why the turn
         ends, if it does."""
         known = turn.recorded_results()
-        items: list[Entry] = []
-        found: dict[str, Entry] = {}
+        items: list[Result] = []
+        found: dict[str, Result] = {}
         summary: str | None = None
         stop: Ending | None = None
         before = plan
@@ -178,7 +177,7 @@ class PlanExecuteLoop:
             else:
                 stop, text, failed, finished = stop or why, f"not done: {why[1]}.", True, None
             summary = finished if finished is not None else summary
-            item = known.get(use.id) or entries.result(use, "", text, failed=failed)
+            item = known.get(use.id) or Result.of(use, "", text, failed=failed)
             found[use.id] = item
             if use.id not in known:
                 items.append(item)

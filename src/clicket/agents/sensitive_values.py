@@ -4,17 +4,18 @@ the tool get them: the turn's record, its events and the thread's history have t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from clicket.agents.entries import Ended, Entry, News, PlanState, Reply, Results, Use
 from clicket.model.chat import ChatMessage, Delta, ToolUse
 from clicket.model.codec import decode, encode
 from clicket.vault import MASK, Secrets, Window, hide, hide_said, hide_text, look, still_masked, together, watch_for
 
 __all__ = ["SensitiveValues", "masked_deltas"]
 
-Entry = dict[str, Any]
+E = TypeVar("E", bound=Entry)
 _ALL = encode({"arguments": MASK}).decode()
 """Replaces arguments that are no JSON object: which part of them is sensitive is not known."""
 
@@ -68,25 +69,25 @@ class SensitiveValues:
             vendor=self._vendor(message.vendor),
         )  # fmt: skip
 
-    def entry(self, entry: Entry) -> Entry:
+    def entry(self, entry: E) -> E:
         """An entry of the turn's record; only fields that hold texts of the model or of tools are masked."""
         if self.is_empty:
             return entry
-        shown = dict(entry)
-        for name in ("text", "thought", "error"):
-            if type(entry.get(name)) is str:
-                shown[name] = self.text(entry[name])
-        if "uses" in entry:
-            shown["uses"] = [[id, name, self._arguments(id, arguments)] for id, name, arguments in entry["uses"]]
-        if "vendor" in entry and self._vendor(entry["vendor"]) is None:
-            del shown["vendor"]
-        if "items" in entry:
-            shown["items"] = [{**item, "text": self.text(item["text"])} for item in entry["items"]]
-        if "plan" in entry:
-            shown["plan"] = self.plan(entry["plan"])
-        return shown
+        shown: dict[str, Any] = {}
+        match entry:
+            case Reply():
+                uses = [Use(use.id, use.name, self._arguments(use.id, use.arguments)) for use in entry.uses]
+                shown = {"text": self.text(entry.text), "thought": self.text(entry.thought), "uses": uses}
+                shown["vendor"] = self._vendor(entry.vendor)
+            case Results() | News():
+                shown = {"items": [msgspec.structs.replace(item, text=self.text(item.text)) for item in entry.items]}
+            case PlanState():
+                shown = {"plan": self.plan(entry.plan)}
+            case Ended():
+                shown = {"text": self.text(entry.text), "error": self.text(entry.error)}
+        return msgspec.structs.replace(entry, **shown)
 
-    def plan(self, body: Entry | None) -> Entry | None:
+    def plan(self, body: dict[str, Any] | None) -> dict[str, Any] | None:
         if body is None or self.secrets is None:
             return body
         steps = [{**step, "text": self.text(step["text"]), "notes": self.text(step["notes"])} for step in body["steps"]]

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
+from clicket.agents.entries import Begun, Ended
 from clicket.agents.memory import Head, Memory, TurnDocument, inner_thread
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import NO_STEPS, Limits
@@ -37,7 +37,6 @@ __all__ = [
     "turn_id",
 ]
 
-Entry = dict[str, Any]
 Place = Literal["here", "elsewhere"]
 """Where an interrupted turn goes on: in this process, or in another one."""
 _LOOK_EVERY = 0.5
@@ -134,7 +133,8 @@ class Threads:
                 if (await self.memory.head(host, thread))[0].turns < number:
                     await self._save_ended(thread, number, record)
                 return None
-        same, has_id = self._is_same(record, wanted, thread, number), self._id(record, thread, number) == wanted.id
+        begun = self._begun(record, thread, number)
+        same, has_id = _is_same(record, begun, wanted), begun.id == wanted.id
         if wanted.turn is not None or (wanted.id and has_id):
             if not same or (wanted.id and not has_id):
                 raise Conflict(_other_message(wanted, thread))
@@ -207,11 +207,11 @@ class Threads:
     async def _has(self, wanted: Wanted, thread: str, number: int) -> bool:
         """Is there a turn of this number with this message and id? `run`: made by this request, as long as its call is kept."""
         record = await self.record(thread, number)
-        if record is not None and not self._is_same(record, wanted, thread, number):
+        if record is not None and not _is_same(record, self._begun(record, thread, number), wanted):
             return False
         document = None if record is not None and not wanted.id else await self.memory.turn(self.host, thread, number)
         if document is None:
-            return record is not None and (not wanted.id or self._id(record, thread, number) == wanted.id)
+            return record is not None and (not wanted.id or self._begun(record, thread, number).id == wanted.id)
         return (record is not None or _fits(_message_of(document), wanted.message)) and wanted.id in ("", document.id)
 
     async def ended(self, thread: str, number: int) -> AgentResult:
@@ -251,26 +251,28 @@ class Threads:
             cancelled = record.state is State.CANCELLED
             error = "" if cancelled else _reason(record)
             ending = ending_of(on_record, self._limits, record.updated_at, error)
-        message, turn_name = self._message(record, thread, number), self._id(record, thread, number)
-        document = document_of(number, message, on_record, ending, turn_name)
+        begun = on_record.begun or _begun_by(record)
+        document = document_of(number, begun.message, on_record, ending, begun.id)
         return await self.memory.save(self.host, thread, document)
 
-    def _is_same(self, record: Record, wanted: Wanted, thread: str, number: int) -> bool:
-        """Has the turn the message, and was it made by the request?"""
-        arguments = record.arguments if isinstance(record.arguments, dict) else {}
-        same_run = not wanted.run or arguments.get("run") == wanted.run
-        return same_run and (wanted.message is None or _fits(self._message(record, thread, number), wanted.message))
+    def _begun(self, record: Record, thread: str, number: int) -> Begun:
+        return begun_in(self.entries(record.events, thread, number)) or _begun_by(record)
 
-    def _message(self, record: Record, thread: str, number: int) -> str:
-        return str(self._begun(record, thread, number).get("message", ""))
 
-    def _id(self, record: Record, thread: str, number: int) -> str:
-        return str(self._begun(record, thread, number).get("id", ""))
+def _begun_by(record: Record) -> Begun:
+    """Of a turn without that entry, from the arguments of its call: secrets are masked there; a recorded entry can be unsealed."""
+    given = _arguments(record)
+    return Begun(message=str(given.get("message", "")), id=str(given.get("id", "")))
 
-    def _begun(self, record: Record, thread: str, number: int) -> Entry:
-        """The entry `begun`, or else the arguments of the call: secrets are masked there; the entry can be unsealed."""
-        begun = begun_in(self.entries(record.events, thread, number))
-        return begun or (record.arguments if isinstance(record.arguments, dict) else {})
+
+def _is_same(record: Record, begun: Begun, wanted: Wanted) -> bool:
+    """Has the turn the message, and was it made by the request?"""
+    same_run = not wanted.run or _arguments(record).get("run") == wanted.run
+    return same_run and (wanted.message is None or _fits(begun.message, wanted.message))
+
+
+def _arguments(record: Record) -> dict[str, Any]:
+    return record.arguments if isinstance(record.arguments, dict) else {}
 
 
 def _message_of(document: TurnDocument) -> str:
@@ -308,19 +310,19 @@ def _reason(record: Record) -> str:
     return str(record.error or "it ended without a result")
 
 
-def ending_of(on_record: TurnRecord, limits: Limits, at: float, error: str, code: str = "") -> Entry:
-    """The entry `ended` of a turn that ends without its agent. No error: it was cancelled."""
+def ending_of(on_record: TurnRecord, limits: Limits, at: float, error: str, code: str = "") -> Ended:
+    """The last entry of a turn that ends without its agent. No error: it was cancelled."""
     steps = len(on_record.replies)
-    return entries.ended(
-        AgentState.ERROR if error else AgentState.IDLE,
-        "" if error else "cancelled",
-        "" if error else "Terminated: Cancelled" if steps else NO_STEPS,
-        steps,
-        on_record.calls(limits),
-        on_record.usage,
-        at,
-        error,
-        code,
+    return Ended(
+        state=AgentState.ERROR if error else AgentState.IDLE,
+        stopped="" if error else "cancelled",
+        text="" if error else "Terminated: Cancelled" if steps else NO_STEPS,
+        steps=steps,
+        calls=on_record.calls(limits),
+        usage=on_record.usage,
+        at=at,
+        error=error,
+        code=code,
     )
 
 
@@ -330,36 +332,35 @@ def failure_of(document: TurnDocument, name: str) -> ClicketError:
     return kind(f"{name} failed: {document.error}")
 
 
-def recorded_ending(on_record: TurnRecord) -> Entry | None:
+def recorded_ending(on_record: TurnRecord) -> Ended | None:
     """The recorded end of a turn whose process died before it saved the turn. None if running it again leads to the same end."""
     ending = on_record.ended
-    return ending if ending is not None and ending.get("stopped") not in ("finished", "max_steps", "repeated") else None
+    return ending if ending is not None and ending.stopped not in ("finished", "max_steps", "repeated") else None
 
 
-def document_of(number: int, message: str, on_record: TurnRecord, ending: Entry, id: str = "") -> TurnDocument:
+def document_of(number: int, message: str, on_record: TurnRecord, ending: Ended, id: str = "") -> TurnDocument:
     """The document of a turn. `id`: that its caller gave it."""
     messages = [ChatMessage(role="user", content=message or "[a message that was refused]"), *on_record.messages]
     return ended_document(number, paired(messages), on_record.plan, ending, id)
 
 
 def ended_document(
-    number: int, messages: Iterable[ChatMessage], plan: Entry | None, ending: Entry, id: str = ""
+    number: int, messages: Iterable[ChatMessage], plan: dict[str, Any] | None, ending: Ended, id: str = ""
 ) -> TurnDocument:
-    """`ending`: the entry `ended` of the turn."""
     return TurnDocument(
         turn=number,
         id=id,
         messages=tuple(messages),
-        state=AgentState(ending["state"]),
-        stopped=ending["stopped"] or None,
-        text=ending["text"],
-        steps=ending["steps"],
-        calls=ending["calls"],
-        usage=entries.usage_of(ending["usage"]),
-        error=ending.get("error", ""),
-        code=ending.get("code", ""),
+        state=ending.state,
+        stopped=ending.stopped or None,
+        text=ending.text,
+        steps=ending.steps,
+        calls=ending.calls,
+        usage=ending.usage,
+        error=ending.error,
+        code=ending.code,
         plan=plan,
-        at=ending["at"],
+        at=ending.at,
     )
 
 

@@ -7,8 +7,10 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
-from clicket.agents import entries
+import msgspec
+
 from clicket.agents.background import started_text
+from clicket.agents.entries import Result
 from clicket.agents.frontend_tool import frontend_arguments
 from clicket.agents.identity import both
 from clicket.agents.outages import Outages
@@ -31,7 +33,6 @@ from clicket.vault import MASK
 
 __all__ = ["Actor"]
 
-Entry = dict[str, Any]
 _NO_ARGUMENTS = ("", "null")
 _LATE = "timeout: the time of the run was over before this call had a result. Its tool may or may not have run."
 _GONE = "not_found: the record of the call is not kept any more. Its tool may or may not have run."
@@ -62,16 +63,16 @@ class Actor:
         open_calls = turn.calls_to_collect()
         if not open_calls:
             return
-        items: list[Entry] = []
+        items: list[Result] = []
         for call_id, use in open_calls.items():
             record = await turn.host.record(call_id, turn.thread)
             if record is None:
-                items.append(entries.result(use, call_id, _GONE, failed=True, code="not_found"))
+                items.append(Result.of(use, call_id, _GONE, failed=True, code="not_found"))
             elif record.state.is_terminal:
                 result, most = result_of(record), self._max_observation
                 items.append(_shown(use, result, most) or await _cut(turn, use, result, most))
         if items:
-            turn.record_news([{**item, "background": True} for item in items])
+            turn.record_news([msgspec.structs.replace(item, background=True) for item in items])
 
     async def call(self, turn: Turn, tool: str, arguments: Mapping[str, Any] | None = None) -> ChatMessage:
         """Call a tool as a step of the turn, without a model, in a drive of your own. The message has the text that a model would
@@ -87,7 +88,7 @@ class Actor:
 
 
 class _ToolStep:
-    """The calls of one message. `results` are entries by the model's ids; `recorded` are those that were recorded during the step."""
+    """The calls of one message. `results` are by the model's ids; `recorded` are those that were recorded during the step."""
 
     __slots__ = ("max_concurrency", "max_observation", "message", "recorded", "results", "turn", "wanted", "watch")
 
@@ -96,7 +97,7 @@ class _ToolStep:
         self.message = message
         self.max_concurrency = max_concurrency
         self.max_observation = max_observation
-        self.results: dict[str, Entry] = turn.recorded_results()
+        self.results: dict[str, Result] = turn.recorded_results()
         self.recorded: set[str] = set()
         self.wanted: list[tuple[int, ToolUse]] = []
         self.watch: Stopwatch | None = None
@@ -137,7 +138,7 @@ class _ToolStep:
 
     def _record(self, started: float) -> None:
         """Record the results of the step that are not recorded yet, and add all to the turn's messages."""
-        new: list[Entry] = []
+        new: list[Result] = []
         for _, use in self.wanted:
             if use.id not in self.recorded:
                 new.append(self.results[use.id])
@@ -203,7 +204,7 @@ class _ToolStep:
             if later is not None:
                 later.cancel()
 
-    async def _result(self, number: int, use: ToolUse, outages: Outages | None = None) -> Entry:
+    async def _result(self, number: int, use: ToolUse, outages: Outages | None = None) -> Result:
         """The result of one call. Errors become results; only a closing runtime raises, to end the turn here.
 
         `outages`: the store failed before; whether the call was made is not known.
@@ -220,7 +221,7 @@ class _ToolStep:
             if why is None and not turn.fork and use.name not in turn.frontend and host.is_background(use.name):
                 ended = None if known is not None else await self._start(use, call_id)
                 if ended is None:
-                    return entries.result(use, call_id, started_text(call_id), failed=False, background=True)
+                    return Result.of(use, call_id, started_text(call_id), background=True)
                 result = ended
             elif known is not None:
                 result = await self._outcome(known, call_id)
@@ -289,7 +290,7 @@ class _ToolStep:
                 self.results[use.id] = _shown(use, result, most) or await _cut(turn, use, result, most)
             else:
                 state = str(State.CANCELLED)
-                self.results[use.id] = entries.result(use, call_id, text, failed=True, code=code, state=state)
+                self.results[use.id] = Result.of(use, call_id, text, failed=True, code=code, state=state)
 
     async def _cancel_open(self) -> None:
         """Cancel the calls of a turn that was stopped while no process ran it."""
@@ -299,22 +300,22 @@ class _ToolStep:
                 await known.cancel(_STOPPED)
 
 
-def _shown(use: ToolUse, result: ToolResult, max_observation: int) -> Entry | None:
+def _shown(use: ToolUse, result: ToolResult, max_observation: int) -> Result | None:
     """The result as the model reads it; None: it is too long."""
     if result.state is not _COMPLETED:
         text = without_notes(clean(result.content[:max_observation]))
         code = "" if result.error is None else result.error.code
-        return entries.result(use, result.call_id, text, failed=True, code=code, state=str(result.state))
+        return Result.of(use, result.call_id, text, failed=True, code=code, state=str(result.state))
     text = result.content
-    return entries.succeeded(use, result.call_id, text) if len(text) <= max_observation else None
+    return Result.of(use, result.call_id, text) if len(text) <= max_observation else None
 
 
-def _failed(use: ToolUse, call_id: str, error: Exception) -> Entry:
+def _failed(use: ToolUse, call_id: str, error: Exception) -> Result:
     code = error.code if isinstance(error, ClicketError) else "tool_error"
-    return entries.result(use, call_id, _error_text(error), failed=True, code=code)
+    return Result.of(use, call_id, _error_text(error), failed=True, code=code)
 
 
-async def _cut(turn: Turn, use: ToolUse, result: ToolResult, max_observation: int) -> Entry:
+async def _cut(turn: Turn, use: ToolUse, result: ToolResult, max_observation: int) -> Result:
     """The beginning of a long result; the whole is stored as an artifact."""
     host, text = turn.host, result.content
 
@@ -336,7 +337,7 @@ async def _cut(turn: Turn, use: ToolUse, result: ToolResult, max_observation: in
     turn.has_references = True
     size = "more than can be shown" if result.truncated else f"{len(text):,} characters"
     shown = text[:max_observation] + note_of(size, whole)
-    return entries.result(use, result.call_id, shown, failed=False, artifact=whole)
+    return Result.of(use, result.call_id, shown, artifact=whole)
 
 
 def _denial(turn: Turn, use: ToolUse) -> str | None:

@@ -13,16 +13,18 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from clicket.agents import entries
+import msgspec
+
 from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.agents.background import OpenCalls, news_message, result_message
+from clicket.agents.entries import Entry, News, PlanState, Reply, Result, Results, Summary, call_id, events_of
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import both
 from clicket.agents.outages import Outages
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
 from clicket.agents.turn_limits import Ending, Limits, Repeats, Spent, Stopped, counted
-from clicket.agents.turn_record import Branch, Replay, Summary, TurnRecord
+from clicket.agents.turn_record import Branch, Replay, TurnRecord
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
@@ -34,7 +36,6 @@ from clicket.vault import MASK
 
 __all__ = ["Turn", "TurnStopped"]
 
-Entry = dict[str, Any]
 _PAUSE = 0.1
 """Seconds after which another process may own the turn."""
 REFERENCE = "Read it with read_result: artifact "
@@ -128,7 +129,7 @@ class Turn:
         self.begins: int = len(history)
         self.open_calls: OpenCalls = OpenCalls()
         """Background calls, of this turn and earlier ones, whose results the model has not read."""
-        self.plan: Entry | None = None
+        self.plan: dict[str, Any] | None = None
         self.record: TurnRecord = TurnRecord(log.entries) if record is None else record
         """What was on record when this process began with it."""
         self.resumed: bool = not self.record.is_empty
@@ -149,14 +150,15 @@ class Turn:
     def write(self, text: str, entry: Entry, looked_at: Sequence[Any] = (), soon: bool = False) -> None:
         """Record an entry, and publish its events when it is durable. `soon`: the commit may wait for the next entry."""
         if self.fork:
-            entry["fork"] = self.fork
+            entry = msgspec.structs.replace(entry, fork=self.fork)
         shown, then, sensitive = entry, None, self.sensitive
         if not sensitive.is_empty:
             shown, text = sensitive.entry(entry), sensitive.text(text)
         if self.feed.readers:
-            held = self.feed.hold(entries.events_of(shown, self._log.count + 1, self.thread, self.number))
+            held = self.feed.hold(events_of(shown, self._log.count + 1, self.thread, self.number))
             then = partial(self.feed.release, held)
-        self._log.write(text, entry, looked_at, shown, then, soon)
+        raw = msgspec.to_builtins(entry)
+        self._log.write(text, raw, looked_at, raw if shown is entry else msgspec.to_builtins(shown), then, soon)
 
     async def flush(self) -> None:
         await self._log.flush()
@@ -235,17 +237,17 @@ class Turn:
         self.spent.ahead -= 1
         message = reply.message
         self.sensitive.take(message.uses)
-        if reply.is_masked:
+        if reply.masked:
             self.masked_uses.update(use.id for use in message.uses if MASK in use.arguments)
         self._take(message, reply.usage, reply.took)
         return message
 
-    def replayed_spend(self) -> tuple[Entry, Usage] | None:
+    def replayed_spend(self) -> tuple[dict[str, Any], Usage] | None:
         """What was recorded of the spend of the reply that `recorded_reply` returned last."""
         reply = self._replay.last
         return None if reply is None or reply.spend is None else (reply.spend, reply.usage)
 
-    def record_reply(self, reply: ChatReply, took: float, spend: Entry | None = None) -> ChatMessage:
+    def record_reply(self, reply: ChatReply, took: float, spend: dict[str, Any] | None = None) -> ChatMessage:
         """`spend`: what the ledger needs to count the reply, also after a crash; the reply's usage has been checked for it."""
         step, usage = self.steps + 1, reply.usage if spend is not None else counted(reply.usage)
         message = assistant_message(reply, self.mark, step, self._ids, not self.fork)
@@ -253,9 +255,9 @@ class Turn:
         self.sensitive.take(message.uses)
         now = self.clock.now
         mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
-        entry = entries.reply(mark, step, message, usage, took, now(), self.spent.usage, tag)
-        if spend is not None:
-            entry["spend"] = spend
+        entry = Reply.of(
+            message, mark=mark, tag=tag, step=step, usage=usage, total=self.spent.usage, took=took, at=now(), spend=spend,
+        )  # fmt: skip
         names: list[str] = []
         looked_at: list[Any] = []
         if message.content:
@@ -269,10 +271,10 @@ class Turn:
         self.write(f"Step {step}: the model asks for {asked}.", entry, looked_at)
         return message
 
-    def record_summary(self, usage: Usage, spend: Entry) -> None:
+    def record_summary(self, usage: Usage, spend: dict[str, Any]) -> None:
         """Record what a summary of old messages has used. `spend`: as for `record_reply`."""
         self.spent.usage = self.spent.usage + usage
-        entry = entries.summary(self.steps, usage, spend, self.clock.now())
+        entry = Summary(step=self.steps, usage=usage, spend=spend, at=self.clock.now())
         self.write(f"Step {self.steps}: old messages are summarised.", entry)
 
     def take_summaries(self) -> list[Summary]:
@@ -307,27 +309,27 @@ class Turn:
 
     # Results of tools.
 
-    def recorded_results(self) -> dict[str, Entry]:
+    def recorded_results(self) -> dict[str, Result]:
         """The recorded results of this step's tool calls, by the model's ids."""
-        found: dict[str, Entry] = {}
+        found: dict[str, Result] = {}
         for entry in self._branch.results.get(self.steps, ()):
-            self.spent.seconds += float(entry["took"])
-            found.update((item["id"], item) for item in entry["items"])
+            self.spent.seconds += entry.took
+            found.update((item.id, item) for item in entry.items)
         return found
 
-    def record_results(self, items: list[Entry], took: float) -> None:
+    def record_results(self, items: list[Result], took: float) -> None:
         """Record results; `add_result_messages` adds them to the messages once all of the step are known."""
         self.spent.seconds += took
         step = self.steps
         failed = 0
         for item in items:
-            failed += item["failed"]
+            failed += item.failed
         text = f"Step {step}: {len(items) - failed} of {len(items)} tool calls succeeded."
         # After a crash the results are read from the calls themselves, so this may be committed with the next reply.
         now = self.clock.now
-        self.write(text, entries.results(step, items, took, now()), (), True)
+        self.write(text, Results(step=step, items=items, took=took, at=now()), (), True)
 
-    def add_result_messages(self, message: ChatMessage, found: dict[str, Entry]) -> None:
+    def add_result_messages(self, message: ChatMessage, found: dict[str, Result]) -> None:
         for use in message.uses:
             self.messages.append(result_message(found[use.id]))
 
@@ -345,20 +347,20 @@ class Turn:
         """The next reply of the model is on record."""
         return bool(self._replay.replies)
 
-    def record_news(self, items: list[Entry]) -> None:
+    def record_news(self, items: list[Result]) -> None:
         """Record results of background calls, and add them to the messages."""
         text = f"Step {self.steps}: {len(items)} background calls have ended."
-        self.write(text, entries.news(self.steps, items, self.clock.now()), soon=True)
+        self.write(text, News(step=self.steps, items=items, at=self.clock.now()), soon=True)
         self.messages += map(news_message, items)
 
-    def record_plan(self, body: Entry) -> None:
+    def record_plan(self, body: dict[str, Any]) -> None:
         """Record and publish a state of the plan; a state that was recorded before a crash is not recorded again."""
         self.plan = body
         if self._replay.plans:
             self._replay.plans -= 1
         else:
             done = sum(step["status"] == "completed" for step in body["steps"])
-            entry = entries.plan(self.steps, body, self.clock.now())
+            entry = PlanState(step=self.steps, plan=body, at=self.clock.now())
             self.write(f"The plan: {done} of {len(body['steps'])} steps are completed.", entry, _texts(body))
 
     def publish(self, type: AgentEventType, **data: Any) -> None:
@@ -374,11 +376,11 @@ class Turn:
 
     def call_id(self, number: int, use: ToolUse) -> str:
         """The id of a tool call of this step; the same in every process that runs the turn."""
-        return entries.call_id(self.mark, self.tag, self.steps, number, use.id)
+        return call_id(self.mark, self.tag, self.steps, number, use.id)
 
     def budget_call_id(self, number: int) -> str:
         """The id of the call that asks a person to raise a budget before the next step; `number` counts those of a step, from 0."""
-        return entries.call_id(self.mark, self.tag, self.steps + 1, int(f"9{number:03d}"), "")
+        return call_id(self.mark, self.tag, self.steps + 1, int(f"9{number:03d}"), "")
 
     async def cancel_open_calls(self, why: str) -> None:
         """Cancel the tool calls on record that have no recorded result, of this turn and its forks."""
@@ -432,5 +434,5 @@ def _has_reference(messages: Sequence[ChatMessage]) -> bool:
     return False
 
 
-def _texts(plan: Entry) -> list[str]:
+def _texts(plan: dict[str, Any]) -> list[str]:
     return [plan["title"], *(text for step in plan["steps"] for text in (step["text"], step["notes"]))]

@@ -12,8 +12,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
-from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
+from clicket.agents.entries import Begun, Change, Changed, Ended
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import Identity, both
 from clicket.agents.memory import Head, Known, Memory, TurnDocument
@@ -138,7 +138,7 @@ class TurnLifecycle:
         digest = self.identity.digest
         if turn.record.changed_to != digest:
             text = f"The agent has changed since the turn began ({', '.join(what)}): it goes on with the tools that both may use."
-            turn.write(text, entries.changed(what, digest, turn.clock.now()))
+            turn.write(text, Changed(what=what, digest=digest, at=turn.clock.now()))
 
     async def _refuse(
         self, turn: Turn, log: TurnLog, message: str, what: dict[str, Any]
@@ -166,10 +166,13 @@ class TurnLifecycle:
             return
         states = [AgentState.IDLE] if head.state is AgentState.IDLE else [head.state, AgentState.IDLE]
         states.append(AgentState.RUNNING)
-        changes = [(before, AGENT.advance(before, after)) for before, after in pairwise(states)]
+        changes = [Change(before, AGENT.advance(before, after)) for before, after in pairwise(states)]
+        begun = Begun(
+            turn=turn.number, message=message, states=changes, id=turn.id, at=turn.clock.now(), **self._on_record
+        )
         turn.write(
             f"Turn {turn.number} begins.",
-            entries.begun(turn.number, message, changes, turn.clock.now(), self._on_record, turn.id),
+            begun,
             (message, self.identity.system) if self.identity.system else (message,),
             soon=True,
         )
@@ -219,9 +222,10 @@ class TurnLifecycle:
         spent, mask = turn.spent, turn.sensitive
         error = "" if state is not AgentState.ERROR or raised is None else mask.text(_error_text(raised))
         code = raised.code if error and isinstance(raised, ClicketError) else ""
-        ending = entries.ended(
-            state, stopped or "", text, spent.steps, spent.calls, spent.usage, turn.clock.now(), error, code
-        )
+        ending = Ended(
+            state=state, stopped=stopped or "", text=text, steps=spent.steps, calls=spent.calls, usage=spent.usage,
+            at=turn.clock.now(), error=error, code=code,
+        )  # fmt: skip
         messages = paired(turn.messages[turn.begins :])
         if not mask.is_empty:
             messages = [mask.message(message) for message in messages]
@@ -258,12 +262,12 @@ class TurnLifecycle:
         except StoreUnavailable as error:
             return await turn.outages().through(save, error)
 
-    async def _report(self, changes: Sequence[tuple[AgentState, AgentState]], thread: str) -> None:
+    async def _report(self, changes: Sequence[Change], thread: str) -> None:
         """Call the hook for each change, in order. A stop while it waits is raised after the last one: no change is left out."""
         cancelled: asyncio.CancelledError | None = None
-        for before, after in changes:
+        for change in changes:
             try:
-                await self._changed(before, after, thread)
+                await self._changed(change.before, change.after, thread)
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:

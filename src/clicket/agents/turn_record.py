@@ -6,56 +6,39 @@ The process that begins or continues a turn, and all who read one, read it here:
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
-from clicket.agents import entries
-from clicket.agents.background import news_message
-from clicket.agents.entries import Entry
+from clicket.agents.background import news_message, result_message
+from clicket.agents.entries import (
+    Begun,
+    Changed,
+    Ended,
+    Entry,
+    News,
+    PlanState,
+    Reply,
+    Result,
+    Results,
+    Summary,
+    entry_of,
+)
 from clicket.agents.turn_limits import Limits, Repeats, Spent
 from clicket.model.chat import ChatMessage, Usage
 
-__all__ = ["Branch", "Replay", "Reply", "Summary", "TurnRecord", "begun_in", "plan_in"]
+__all__ = ["Branch", "Replay", "TurnRecord", "begun_in", "plan_in"]
 
 
-def begun_in(found: Iterable[Entry]) -> Entry | None:
-    """`TurnRecord.begun`, for a reader that needs no more: a turn may have thousands of entries."""
-    return next((entry for entry in found if entry.get("e") == "begun"), None)
+def begun_in(found: Iterable[dict[str, Any]]) -> Begun | None:
+    """`TurnRecord.begun`, for a reader that needs no more: a turn may have thousands of entries, of which no others are decoded."""
+    some = (entry_of(raw) for raw in found if raw.get("e") == "begun")
+    return next((entry for entry in some if isinstance(entry, Begun)), None)
 
 
-def plan_in(found: Sequence[Entry]) -> Entry | None:
+def plan_in(found: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """`TurnRecord.plan`, for a reader that needs no more."""
-    return next((entry["plan"] for entry in reversed(found) if entry.get("e") == "plan"), None)
-
-
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer of the model. `mark` and `tag` make the ids of the calls that it asks for; without a mark they are no calls."""
-
-    step: int
-    message: ChatMessage
-    usage: Usage
-    took: float
-    mark: str
-    tag: str
-    fork: str
-    spend: dict[str, Any] | None
-    """What the ledger needs to count it."""
-    is_masked: bool
-    """Its arguments were recorded masked, and cannot be restored."""
-
-    def call_ids(self) -> Iterator[str]:
-        for place, use in enumerate(self.message.uses, start=1):
-            yield entries.call_id(self.mark, self.tag, self.step, place, use.id)
-
-
-class Summary(msgspec.Struct, frozen=True):
-    """What a summary of old messages has used, which was written after this step."""
-
-    step: int
-    spend: dict[str, Any]
-    usage: Usage
+    some = (entry_of(raw) for raw in reversed(found) if raw.get("e") == "plan")
+    return next((entry.plan for entry in some if isinstance(entry, PlanState)), None)
 
 
 class Branch:
@@ -63,10 +46,10 @@ class Branch:
 
     def __init__(self) -> None:
         self.replies: list[Reply] = []
-        self.results: defaultdict[int, list[Entry]] = defaultdict(list)
-        """The entries `results`, by step: results that came while others of their step ran were recorded at once."""
-        self.news: defaultdict[int, list[Entry]] = defaultdict(list)
-        """The items of the entries `news`, by the step after which the model reads them."""
+        self.results: defaultdict[int, list[Results]] = defaultdict(list)
+        """By step: results that came while others of their step ran were recorded at once."""
+        self.news: defaultdict[int, list[Result]] = defaultdict(list)
+        """By the step after which the model reads them."""
         self.plans = 0
         """How many states of the plan."""
 
@@ -92,13 +75,14 @@ class Replay:
 
 
 class TurnRecord:
-    def __init__(self, found: Iterable[Entry] = ()) -> None:
+    def __init__(self, found: Iterable[dict[str, Any]] = ()) -> None:
+        """`found`: the entries as they are stored."""
         self.is_empty = True
-        self.begun: Entry | None = None
+        self.begun: Begun | None = None
         self.changed_to: str = ""
         """The digest of the agent that continued it last, if it was another one than before."""
-        self.ended: Entry | None = None
-        self.plan: Entry | None = None
+        self.ended: Ended | None = None
+        self.plan: dict[str, Any] | None = None
         """Its last state."""
         self.replies: list[Reply] = []
         """Of the turn and its forks."""
@@ -106,46 +90,36 @@ class TurnRecord:
         self._branches: defaultdict[str, Branch] = defaultdict(Branch)
         self._with_results: set[str] = set()
         self._messages: list[ChatMessage] = []
-        for entry in found:
-            self.add(entry)
+        for raw in found:
+            self.add(entry_of(raw))
 
     def add(self, entry: Entry) -> None:
-        """The next entry. One of an unknown kind, which a later version may write, is passed over."""
+        """The next entry. One that is `Unknown` is passed over."""
         self.is_empty = False
-        fork = str(entry.get("fork", ""))
-        match entry.get("e"):
-            case "begun":
+        branch = self._branches[entry.fork]
+        match entry:
+            case Begun():
                 self.begun = self.begun or entry
-            case "changed":
-                self.changed_to = str(entry.get("digest"))
-            case "reply":
-                self._add_reply(entry, fork)
-            case "summary":
-                usage = entries.usage_of(entry.get("usage"))
-                self.summaries.append(Summary(int(entry.get("step", 0)), entry.get("spend", {}), usage))
-            case "results":
-                self._branches[fork].results[entry["step"]].append(entry)
-                self._with_results.update(item["call"] for item in entry["items"])
-                self._read(fork, entries.results_of(entry))
-            case "news":
-                self._branches[fork].news[entry["step"]] += entry["items"]
-                self._read(fork, map(news_message, entry["items"]))
-            case "plan":
-                self.plan = entry["plan"]
-                self._branches[fork].plans += 1
-            case "ended":
+            case Changed():
+                self.changed_to = entry.digest
+            case Reply():
+                self.replies.append(entry)
+                branch.replies.append(entry)
+                self._read(entry.fork, (entry.message,))
+            case Summary():
+                self.summaries.append(entry)
+            case Results():
+                branch.results[entry.step].append(entry)
+                self._with_results.update(item.call for item in entry.items)
+                self._read(entry.fork, map(result_message, entry.items))
+            case News():
+                branch.news[entry.step] += entry.items
+                self._read(entry.fork, map(news_message, entry.items))
+            case PlanState():
+                self.plan = entry.plan
+                branch.plans += 1
+            case Ended():
                 self.ended = self.ended or entry
-
-    def _add_reply(self, entry: Entry, fork: str) -> None:
-        reply, spend = entries.message_of(entry), entry.get("spend")
-        made = Reply(
-            step=int(entry.get("step", 0)), message=reply, usage=entries.usage_of(entry.get("usage")), took=float(entry.get("took", 0.0)),
-            mark=str(entry.get("mark") or ""), tag=str(entry.get("tag") or ""), fork=fork,
-            spend=spend if type(spend) is dict else None, is_masked=bool(entry.get("masked")),
-        )  # fmt: skip
-        self.replies.append(made)
-        self._branches[fork].replies.append(made)
-        self._read(fork, (reply,))
 
     def _read(self, fork: str, messages: Iterable[ChatMessage]) -> None:
         if not fork:  # messages of concurrent forks are not one transcript

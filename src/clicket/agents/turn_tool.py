@@ -122,7 +122,7 @@ class TurnTool(ToolDefaults):
 
     def _to_continue(self, entries: Sequence[dict[str, Any]]) -> TurnLifecycle:
         begun = begun_in(entries)
-        standing = None if begun is None else self._standing.get(str(begun.get("digest")))
+        standing = None if begun is None else self._standing.get(begun.digest)
         return (standing or next(reversed(self._standing.values()))).lifecycle
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:

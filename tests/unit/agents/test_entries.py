@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.agents import entries
 from clicket.agents.agent_result import AgentEvent
-from clicket.agents.entries import events_of, message_of, results_of, usage_of
+from clicket.agents.background import result_message
+from clicket.agents.entries import (
+    Begun,
+    Change,
+    Changed,
+    Ended,
+    Entry,
+    News,
+    PlanState,
+    Reply,
+    Result,
+    Results,
+    Summary,
+    Unknown,
+    entry_of,
+    events_of,
+)
 from clicket.agents.event_feed import EventFeed, FeedReader
 from clicket.agents.event_stream import position_of
+from clicket.agents.turn_limits import Limits
+from clicket.agents.turn_record import TurnRecord
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 from clicket.model.codec import decode, encode
 
+NONE = Usage()
 IDLE, RUNNING, FINISHED, ERROR = AgentState.IDLE, AgentState.RUNNING, AgentState.FINISHED, AgentState.ERROR
 USES = st.lists(st.builds(ToolUse, id=st.text(min_size=1), name=st.text(), arguments=st.text()), max_size=3).map(tuple)
 
 
-def kinds(entry: entries.Entry) -> list[str]:
+def kinds(entry: Entry) -> list[str]:
     return [event.type for event in events_of(entry, 1, "t", 1)]
 
 
+def reply(message: ChatMessage, *, mark: str = "m", step: int = 1, usage: Usage = NONE, total: Usage = NONE) -> Reply:
+    return Reply.of(message, mark=mark, tag="", step=step, usage=usage, total=total, took=0.5, at=6.0)
+
+
 def test_the_events_of_each_entry() -> None:
-    begun = entries.begun(3, "hi", [(ERROR, IDLE), (IDLE, RUNNING)], 5.0)
+    begun = Begun(turn=3, message="hi", states=[Change(ERROR, IDLE), Change(IDLE, RUNNING)], at=5.0)
     seen = events_of(begun, 1, "t", 3)
     assert [(e.type, e.id, e.thread, e.turn, e.at) for e in seen] == [
         ("state", "3-1.1", "t", 3, 5.0),
@@ -33,26 +59,22 @@ def test_the_events_of_each_entry() -> None:
     assert [e.data for e in seen[:2]] == [{"from": "error", "to": "idle"}, {"from": "idle", "to": "running"}]
     assert seen[2].data == {"role": "user", "text": "hi"}
     message = ChatMessage(role="assistant", content="hm", thought="well", uses=(ToolUse(id="u", name="x"),))
-    reply = entries.reply("react.3", 2, message, Usage(input_tokens=1), 0.5, 6.0, Usage(input_tokens=4))
-    assert kinds(reply) == ["thought", "usage", "message", "tool_started"]
-    started = events_of(reply, 1, "t", 1)[-1]
+    asks = reply(message, mark="react.3", step=2, usage=Usage(input_tokens=1), total=Usage(input_tokens=4))
+    assert kinds(asks) == ["thought", "usage", "message", "tool_started"]
+    started = events_of(asks, 1, "t", 1)[-1]
     assert (started.step, started.data["call_id"]) == (2, "react.3.2.1")
-    assert kinds(entries.reply("m", 1, ChatMessage(role="assistant"), Usage(), 0.0, 0.0, Usage())) == [
-        "usage",
-        "message",
-    ]
+    assert kinds(reply(ChatMessage(role="assistant"))) == ["usage", "message"]
     silent = ChatMessage(role="assistant", uses=(ToolUse(id="u", name="x"),))
-    assert kinds(entries.reply("m", 1, silent, Usage(), 0.0, 0.0, Usage())) == ["usage", "tool_started"]
-    item = entries.result(ToolUse(id="u", name="x"), "m.1.1", "no", failed=True, code="tool_error")
-    result = events_of(entries.results(2, [item], 0.1, 7.0), 4, "t", 1)
+    assert kinds(reply(silent)) == ["usage", "tool_started"]
+    item = Result.of(ToolUse(id="u", name="x"), "m.1.1", "no", failed=True, code="tool_error")
+    result = events_of(Results(step=2, items=[item], took=0.1), 4, "t", 1)
     assert [(e.type, e.step, e.data["success"], e.data["code"]) for e in result] == [
         ("tool_result", 2, False, "tool_error")
     ]
-    ended = entries.ended(FINISHED, "finished", "done", 2, 1, Usage(), 8.0)
+    ended = Ended(state=FINISHED, stopped="finished", text="done", steps=2, calls=1, usage=Usage())
     assert kinds(ended) == ["state", "final"]
-    assert kinds(entries.ended(ERROR, "", "", 0, 0, Usage(), 8.0, "broken")) == ["state", "error"]
-    assert kinds({"e": "of a later version"}) == []
-    assert kinds({}) == []
+    broken = Ended(state=ERROR, stopped="", text="", steps=0, calls=0, usage=Usage(), error="broken")
+    assert kinds(broken) == ["state", "error"]
 
 
 @given(st.text(), USES, st.text())
@@ -60,14 +82,89 @@ def test_an_answer_is_the_same_message_after_it_was_on_record(
     text: str, uses: tuple[ToolUse, ...], thought: str
 ) -> None:
     message = ChatMessage(role="assistant", content=text, uses=uses, thought=thought, vendor={"x": [1]})
-    entry = entries.reply("m", 1, message, Usage(output_tokens=3, cost=0.5), 0.1, 1.0, Usage())
-    again = decode(encode(entry))
-    assert message_of(again) == message
-    assert usage_of(again["usage"]) == Usage(output_tokens=3, cost=0.5)
-    assert usage_of("damaged") == Usage()
-    items = [entries.result(use, "c", use.arguments, failed=place % 2 == 0) for place, use in enumerate(uses)]
-    answers = results_of(decode(encode(entries.results(1, items, 0.0, 0.0))))
-    assert [(a.use_id, a.content) for a in answers] == [(use.id, use.arguments) for use in uses]
+    entry = reply(message, usage=Usage(output_tokens=3, cost=0.5))
+    again = entry_of(decode(encode(entry)))
+    assert again == entry
+    assert isinstance(again, Reply)
+    assert again.message == message
+    items = [Result.of(use, "c", use.arguments, failed=place % 2 == 0) for place, use in enumerate(uses)]
+    answers = entry_of(decode(encode(Results(items=items, took=0.0))))
+    assert isinstance(answers, Results)
+    assert [(a.use_id, a.content) for a in map(result_message, answers.items)] == [(u.id, u.arguments) for u in uses]
+
+
+USE = ToolUse(id="u", name="echo", arguments="{}")
+STORED: list[tuple[Entry, dict[str, Any]]] = [
+    (
+        Begun(turn=1, message="go", states=[Change(IDLE, RUNNING)], agent="react", limits={"max_steps": 3}, tools=["echo"], at=1.0),
+        {"e": "begun", "turn": 1, "message": "go", "states": [["idle", "running"]], "agent": "react", "limits": {"max_steps": 3},
+         "tools": ["echo"], "at": 1.0},
+    ),
+    (Changed(what={"model": ["a", "b"]}, digest="d", at=1.0), {"e": "changed", "what": {"model": ["a", "b"]}, "digest": "d", "at": 1.0}),
+    (
+        Reply.of(ChatMessage(role="assistant", uses=(USE,)), mark="react.1", tag="t", step=1, usage=Usage(), total=Usage(), took=0.5,
+                 at=1.0),
+        {"e": "reply", "mark": "react.1", "tag": "t", "step": 1, "text": "", "uses": [["u", "echo", "{}"]],
+         "usage": {"input_tokens": 0, "output_tokens": 0}, "total": {"input_tokens": 0, "output_tokens": 0}, "took": 0.5, "at": 1.0},
+    ),
+    (
+        Summary(step=1, usage=Usage(cost=0.5), spend={"nano": 1}),
+        {"e": "summary", "step": 1, "usage": {"input_tokens": 0, "output_tokens": 0, "cost": 0.5}, "spend": {"nano": 1}},
+    ),
+    (
+        Results(step=1, items=[Result.of(USE, "c", "hi")], took=0.5, fork="1-2"),
+        {"e": "results", "step": 1, "items": [{"id": "u", "tool": "echo", "call": "c", "text": "hi", "failed": False}], "took": 0.5,
+         "fork": "1-2"},
+    ),
+    (
+        News(step=1, items=[Result.of(USE, "c", "no", failed=True, background=True, code="x", state="failed")]),
+        {"e": "news", "step": 1, "items": [{"id": "u", "tool": "echo", "call": "c", "text": "no", "failed": True, "background": True,
+                                            "code": "x", "state": "failed"}]},
+    ),
+    (PlanState(step=1, plan={"title": "t", "steps": []}), {"e": "plan", "step": 1, "plan": {"title": "t", "steps": []}}),
+    (
+        Ended(state=IDLE, stopped="cancelled", text="", steps=0, calls=0, usage=Usage()),
+        {"e": "ended", "state": "idle", "stopped": "cancelled", "text": "", "steps": 0, "calls": 0,
+         "usage": {"input_tokens": 0, "output_tokens": 0}},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("entry", "raw"), STORED, ids=[raw["e"] for _, raw in STORED])
+def test_what_is_stored_of_an_entry(entry: Entry, raw: dict[str, Any]) -> None:
+    stored = msgspec.to_builtins(entry)
+    assert stored == raw
+    assert stored == decode(encode(raw)), "no tuples: secrets in them would not be masked"
+    assert entry_of({**raw, "of a later version": 1}) == entry
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from([raw for _, raw in STORED]), st.data(), JSON)
+def test_what_another_program_wrote_is_passed_over(raw: dict[str, Any], data: st.DataObject, other: Any) -> None:
+    field = data.draw(st.sampled_from([*raw, "thought", "vendor", "states"]))
+    hostile = {**raw, field: other}
+    record = TurnRecord([hostile, {"e": "plan", "plan": {"type": 1, "fork": 2}}])
+    assert record.calls(Limits()) >= 0
+    assert kinds(entry_of(hostile)) is not None
+
+
+def test_an_entry_of_no_known_kind_has_no_events() -> None:
+    for raw in (
+        {},
+        {"e": "of a later version"},
+        {"e": ["reply"]},
+        {"e": None},
+        {"e": "reply"},
+        {"e": "ended", "state": "?"},
+    ):
+        assert (entry_of(raw), kinds(entry_of(raw))) == (Unknown(), [])
+    assert kinds(entry_of({"e": "plan", "plan": {"type": 1}})) == ["plan"]
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**9))

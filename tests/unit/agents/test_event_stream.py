@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clicket.agents import AgentEvent, entries
+from clicket.agents import AgentEvent
+from clicket.agents.entries import Ended, Reply, events_of
 from clicket.agents.event_stream import _not_stale
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
@@ -13,7 +14,8 @@ def delta(step: int) -> AgentEvent:
 
 
 def test_live_parts_of_an_answer_that_is_on_record_are_left_out_also_once_the_end_of_the_turn_is() -> None:
-    reply = entries.reply("react.1", 2, ChatMessage(role="assistant", content="Done."), Usage(), 0.1, 0.0, Usage())
-    ended = entries.ended(AgentState.FINISHED, "finished", "Done.", 2, 0, Usage(), 0.0)
-    recorded = [*entries.events_of(reply, 1, "t", 1), *entries.events_of(ended, 2, "t", 1)]
+    message = ChatMessage(role="assistant", content="Done.")
+    reply = Reply.of(message, mark="react.1", tag="", step=2, usage=Usage(), total=Usage(), took=0.1, at=0.0)
+    ended = Ended(state=AgentState.FINISHED, stopped="finished", text="Done.", steps=2, calls=0, usage=Usage())
+    recorded = [*events_of(reply, 1, "t", 1), *events_of(ended, 2, "t", 1)]
     assert _not_stale([delta(2), delta(3), recorded[-1]], recorded) == [delta(3), recorded[-1]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clicket.agents import entries
+from clicket.agents.entries import PlanState, Reply, Result, Results
 from clicket.agents.sensitive_values import SensitiveValues, masked_deltas
 from clicket.model.chat import ChatMessage, Delta, ToolUse, Usage
 
@@ -27,10 +27,10 @@ def use(name: str = "log_in", id: str = "u1", **arguments: Any) -> ToolUse:
 HORSE = use(user="ann", password="correct-horse", card={"pin": "12", "name": "Ann"}, tries=1234)
 
 
-def reply(*uses: ToolUse, text: str = "", **more: Any) -> dict[str, Any]:
+def reply(*uses: ToolUse, text: str = "", **more: Any) -> Reply:
     message = ChatMessage(role="assistant", content=text, uses=uses, **more)
     usage = Usage(input_tokens=1234, output_tokens=5)
-    return entries.reply("react.1", 1, message, usage, 1234.0, 5.0, usage)
+    return Reply.of(message, mark="react.1", tag="", step=1, usage=usage, total=usage, took=1234.0, at=5.0)
 
 
 def test_a_turn_without_declared_fields_shows_everything_as_it_is() -> None:
@@ -44,26 +44,26 @@ def test_a_turn_without_declared_fields_shows_everything_as_it_is() -> None:
 
 def test_arguments_are_masked_by_their_places_also_short_ones() -> None:
     shown = values(HORSE).entry(reply(HORSE, text="I try correct-horse", thought="correct-horse?"))
-    (_, name, arguments) = shown["uses"][0]
-    assert name == "log_in"
-    assert json.loads(arguments) == {
+    (use,) = shown.uses
+    assert use.name == "log_in"
+    assert json.loads(use.arguments) == {
         "user": "ann", "password": "[secret]", "card": {"pin": "[secret]", "name": "Ann"}, "tries": 1234,
     }  # fmt: skip
-    assert (shown["text"], shown["thought"]) == ("I try [secret]", "[secret]?")
+    assert (shown.text, shown.thought) == ("I try [secret]", "[secret]?")
 
 
 def test_numbers_of_the_entry_itself_are_not_taken_for_values() -> None:
     pin = use(password=1234)
     entry = reply(pin)
     shown = values(pin).entry(entry)
-    assert (shown["usage"], shown["took"], shown["at"]) == (entry["usage"], entry["took"], entry["at"])
-    assert "1234" not in shown["uses"][0][2]
+    assert (shown.usage, shown.took, shown.at) == (entry.usage, entry.took, entry.at)
+    assert "1234" not in shown.uses[0].arguments
 
 
 @pytest.mark.parametrize("arguments", ['{"password": "correct-hor', "[1]", '"x"', "", '{"password": NaN}', "[" * 5000])
 def test_arguments_that_cannot_be_read_are_masked_whole(arguments: str) -> None:
     broken = ToolUse(id="u1", name="log_in", arguments=arguments)
-    shown = values(broken).entry(reply(broken))["uses"][0][2]
+    shown = values(broken).entry(reply(broken)).uses[0].arguments
     assert "correct" not in shown
     assert isinstance(json.loads(shown), dict)
 
@@ -74,16 +74,16 @@ def test_arguments_that_cannot_be_read_are_masked_whole(arguments: str) -> None:
 def test_a_spelling_hides_nothing(spelt: str) -> None:
     odd = ToolUse(id="u1", name="log_in", arguments=spelt)
     shown = values(odd).entry(reply(odd, text="correct-horse"))
-    assert json.loads(shown["uses"][0][2]) == {"password": "[secret]"}
-    assert shown["text"] == "[secret]"
+    assert json.loads(shown.uses[0].arguments) == {"password": "[secret]"}
+    assert shown.text == "[secret]"
 
 
 def test_results_plans_and_endings_are_masked() -> None:
     found = values(HORSE)
-    item = entries.result(HORSE, "c1", "came in with correct-horse", failed=False)
-    assert found.entry(entries.results(1, [item], 0.0, 0.0))["items"][0]["text"] == "came in with [secret]"
+    item = Result.of(HORSE, "c1", "came in with correct-horse")
+    assert found.entry(Results(items=[item], took=0.0)).items[0].text == "came in with [secret]"
     body = {"title": "correct-horse", "steps": [{"text": "use correct-horse", "notes": "", "status": "completed"}]}
-    shown = found.entry(entries.plan(1, body, 0.0))["plan"]
+    shown = found.entry(PlanState(plan=body)).plan
     assert (shown["title"], shown["steps"][0]["text"]) == ("[secret]", "use [secret]")
     assert body["title"] == "correct-horse"  # the turn continues with the real value
     assert found.plan(None) is None
@@ -91,8 +91,8 @@ def test_results_plans_and_endings_are_masked() -> None:
 
 def test_what_only_the_vendor_reads_is_left_out_if_it_holds_a_value() -> None:
     found = values(HORSE)
-    assert "vendor" not in found.entry(reply(vendor={"raw": "so: correct-horse"}))
-    assert found.entry(reply(vendor={"raw": "nothing"}))["vendor"] == {"raw": "nothing"}
+    assert found.entry(reply(vendor={"raw": "so: correct-horse"})).vendor is None
+    assert found.entry(reply(vendor={"raw": "nothing"})).vendor == {"raw": "nothing"}
     message = ChatMessage(role="assistant", content="correct-horse", uses=(HORSE,), vendor={"raw": "correct-horse"})
     shown = found.message(message)
     assert (shown.content, shown.vendor) == ("[secret]", None)

@@ -6,9 +6,10 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
-from clicket.agents import entries
+from clicket.agents.entries import Reply
 from clicket.agents.threads import Threads
 from clicket.agents.turn_limits import Limits
 from clicket.errors import ClicketError
@@ -63,8 +64,9 @@ class Memory:
 
 def reply(step: int, *uses: ToolUse, fork: str = "", mark: str = "react.1") -> dict[str, Any]:
     message = ChatMessage(role="assistant", content="", uses=uses)
-    entry = entries.reply(mark, step, message, Usage(), 0.1, 1.0, Usage(), "tag")
-    return {**entry, "fork": fork} if fork else entry
+    entry = Reply.of(message, mark=mark, tag="tag", step=step, usage=Usage(), total=Usage(), took=0.1, at=1.0)
+    made: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(entry, fork=fork))
+    return made
 
 
 def uses(*arguments: str) -> list[ToolUse]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from clicket.agents import AgentEvent
-from clicket.agents.entries import usage_of
 from clicket.agents.event_stream import position_of
 from clicket.model.chat import Usage
 from clicket.server.ag_ui.wire import Event, assistant_id, event, result_id, tool_call
@@ -105,7 +106,7 @@ class Translator:
             case "state" if task is None:
                 return [_delta("replace", "state", source, source.data["to"])]
             case "usage":
-                self.usage += usage_of({name: value for name, value in source.data.items() if name != "total"})
+                self.usage += msgspec.convert(source.data, Usage)
             case "final" | "error" if task is not None:
                 return self._task_ended(source, task)
         return []

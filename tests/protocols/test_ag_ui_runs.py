@@ -39,7 +39,14 @@ async def test_a_run_from_its_first_to_its_last_event(tmp_path: Path) -> None:
         assert made.text == TURN[1]
         last = made[-1]
         assert last["outcome"] == {"type": "success"}
-        assert last["result"] == {"text": TURN[1], "stopped": "finished", "steps": 2, "calls": 1, "turn": 1}
+        assert last["result"] == {
+            "text": TURN[1],
+            "stopped": "finished",
+            "ended": "stop",
+            "steps": 2,
+            "calls": 1,
+            "turn": 1,
+        }
         assert len({start["parentMessageId"], made.of("TEXT_MESSAGE_START")[0]["messageId"], result["messageId"]}) == 3
 
 

@@ -391,3 +391,34 @@ def test_the_kit_can_fail() -> None:
         check_legal([(FINISHED, RUNNING)])
     with pytest.raises(AssertionError):
         check_legal([(IDLE, RUNNING), (IDLE, RUNNING)])
+
+
+# How an answer ended.
+
+
+@pytest.mark.parametrize(
+    ("reply", "ended"),
+    [
+        (ChatReply(text="whole"), "stop"),
+        (ChatReply(text="cut", ended="length"), "length"),
+        (ChatReply(text="", ended="length"), "length"),
+        (ChatReply(text="I cannot.", ended="refusal"), "refusal"),
+        (ChatReply(text=" \n"), "empty"),
+        (ChatReply(text="odd", ended="tool_calls"), "stop"),  # type: ignore[arg-type]  # of a model of one's own
+    ],
+)
+async def test_a_result_says_how_its_answer_ended(store: str, reply: ChatReply, ended: str) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, ScriptedModel([reply]))
+        events = [event async for event in agent.stream("go", thread="t")]
+        assert (events[-1].data["stopped"], events[-1].data["ended"]) == ("finished", ended)
+        (turn,) = (await agent.history("t")).turns
+        assert turn.ended == ended
+        again = await agent.run("go", thread="t", turn=1)
+        assert again.ended == ended
+
+
+async def test_a_turn_that_did_not_finish_has_no_end_of_an_answer() -> None:
+    async with make([echo]) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("echo", {"text": "x"})]]), max_steps=1)
+        assert (await agent.run("go")).ended is None

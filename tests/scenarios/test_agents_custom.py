@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.kit.tools import add, echo
@@ -13,7 +14,7 @@ from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
 from clicket.agents import Actor, Agent, AgentState, Drive, Limits, Loop, ReActAgent, Stopped, Thinker, Turn
-from clicket.errors import ClicketError
+from clicket.errors import ClicketError, UsageError
 from clicket.testing import ScriptedModel
 
 IDLE, RUNNING, FINISHED = AgentState.IDLE, AgentState.RUNNING, AgentState.FINISHED
@@ -200,3 +201,15 @@ async def test_a_drive_that_asks_for_another_tool_than_the_record_is_stopped(sql
     async with make([add, echo], sqlite) as rt:
         with pytest.raises(ClicketError, match="'echo' is on record"):
             await Agent(rt, fickle, name="fickle", limits=Limits()).resume()
+
+
+@pytest.mark.parametrize("ending", [("done", "text"), "finished", None, ("finished", 1), ("finished",)])
+async def test_what_a_drive_returns_is_checked(ending: Any) -> None:
+    async def drive(turn: Turn) -> Any:
+        return ending
+
+    async with make([echo]) as rt:
+        agent = Agent(rt, drive, name="mine", limits=Limits())
+        with pytest.raises(UsageError, match=r"a drive returns why the turn ends.*finished, max_steps"):
+            await agent.run("go", thread="t")
+        assert (await agent.look("t")).state is AgentState.ERROR

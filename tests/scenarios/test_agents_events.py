@@ -322,3 +322,28 @@ async def test_a_feed_whose_entry_was_never_written_is_not_stuck() -> None:
     assert [each.id for each in reader.take()] == ["1-1.1", "1-3.1"]
     feed.publish(event(4))
     assert [each.id for each in reader.take()] == ["1-4.1"]
+
+
+async def test_a_turn_that_is_resumed_voids_the_pieces_of_its_unfinished_step(sqlite: str) -> None:
+    gate = Gate()
+
+    async def stuck(request: ChatRequest) -> Any:
+        if len(request.messages) > 1:
+            await gate()
+        return asks(("echo", '{"text": "x"}'))
+
+    async with make([echo], sqlite, close_timeout=0.0) as rt:
+        await ReActAgent(rt, Streams(stuck)).begin("go", thread="t")
+        await gate.reached.wait()
+    async with make([echo], sqlite) as rt:
+        agent = ReActAgent(rt, Streams(lambda _: "the right words"))
+        seen = await listed(agent.stream("go", thread="t"))
+        assert_events_in_order(seen)
+        (at,) = [place for place, event in enumerate(seen) if event.type == "restart"]
+        assert (seen[at].step, bool(seen[at].id)) == (2, True)
+        assert [event.data["text"] for event in seen[at:] if event.type == "delta"] == ["the", "right", "words"]
+        assert [event.step for event in seen[:at] if event.type == "delta"] == []
+        again = await listed(agent.events("t"))
+        assert [event.type for event in again].count("restart") == 1
+        assert (await agent.run("more", thread="t")).turn == 2
+        assert "restart" not in [event.type for event in await listed(agent.events("t", after=again[-1].id))]

@@ -132,7 +132,7 @@ async def test_begun_says_who_began_a_turn_and_an_unchanged_agent_writes_nothing
         agent = ReActAgent(rt, ScriptedModel(["done"]), tools=["look_up"], system="You are a clerk.")
         await agent.run("go", thread="t")
         begun, *others = await entries_of(rt)
-        assert [entry["e"] for entry in others] == ["reply", "ended"]
+        assert [entry["e"] for entry in others] == ["restart", "reply", "ended"]
         assert (begun["agent"], begun["kind"], begun["model"]) == ("react", "react", "says")
         assert (begun["system"], begun["tools"]) == ("You are a clerk.", ["look_up"])
         assert begun["limits"]["max_steps"] == 20
@@ -196,7 +196,7 @@ async def test_an_agent_of_its_digest_continues_a_turn_with_its_own_instructions
     async with rt:
         await eventually(lambda: _turns(kept[0], 1))
         assert [system_of(request) for request in model.requests + other.requests] == ["For Ann."]
-        assert [entry["e"] for entry in await entries_of(rt)] == ["begun", "reply", "ended"]
+        assert [entry["e"] for entry in await entries_of(rt)] == ["begun", "restart", "reply", "ended"]
 
 
 async def test_an_agent_that_was_replaced_continues_the_turns_of_its_digest(sqlite: str) -> None:

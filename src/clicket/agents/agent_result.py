@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from clicket.agents.turn_limits import Stopped
+from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 
@@ -23,6 +23,7 @@ AgentEventType = Literal[
     "delta",
     "usage",
     "retry",
+    "restart",
     "final",
     "error",
 ]
@@ -30,7 +31,7 @@ AgentEventType = Literal[
 
 class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One fact about a turn. An event with an `id` is recorded, and later readers get it too. Pieces of an answer (`delta`), progress
-    of tools and retries of the model have no id and reach live readers only."""
+    of tools and retries of the model have no id and reach live readers only. `restart` voids the pieces of its step."""
 
     type: AgentEventType
     thread: str
@@ -57,6 +58,8 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     begins: int = 0
     """The index of the turn's first message in `messages`."""
     plan: dict[str, Any] | None = None
+    ended: AnswerEnd | None = None
+    """How the last answer ended; None unless `stopped` is `finished`."""
 
     @property
     def new_messages(self) -> list[ChatMessage]:

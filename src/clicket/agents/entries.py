@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from clicket.agents.agent_result import AgentEvent, AgentEventType
-from clicket.agents.turn_limits import Stopped
+from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 from clicket.model.ids import asked_id
@@ -23,6 +23,7 @@ __all__ = [
     "News",
     "PlanState",
     "Reply",
+    "Restart",
     "Result",
     "Results",
     "Summary",
@@ -92,6 +93,7 @@ class Reply(Entry, frozen=True, kw_only=True):
     total: Usage
     """Of the turn so far."""
     took: float
+    ended: AnswerEnd = "stop"
     thought: str = ""
     vendor: Mapping[str, Any] | None = None
     spend: dict[str, Any] | None = None
@@ -111,12 +113,14 @@ class Reply(Entry, frozen=True, kw_only=True):
         total: Usage,
         took: float,
         at: float,
+        ended: AnswerEnd = "stop",
         spend: dict[str, Any] | None = None,
     ) -> Reply:
         return cls(
             mark=mark, tag=tag, step=step, text=message.content,
             uses=[Use(use.id, use.name, use.arguments) for use in message.uses],
-            usage=usage, total=total, took=took, at=at, thought=message.thought, vendor=message.vendor or None, spend=spend,
+            usage=usage, total=total, took=took, at=at, ended=ended,
+            thought=message.thought, vendor=message.vendor or None, spend=spend,
         )  # fmt: skip
 
     @property
@@ -127,6 +131,12 @@ class Reply(Entry, frozen=True, kw_only=True):
     def call_ids(self) -> Iterator[str]:
         for place, use in enumerate(self.uses, start=1):
             yield call_id(self.mark, self.tag, self.step, place, use.id)
+
+
+class Restart(Entry, frozen=True, kw_only=True):
+    """The model is asked again for this step. Readers drop the pieces of its answer that they have."""
+
+    why: str
 
 
 class Summary(Entry, frozen=True, kw_only=True):
@@ -186,7 +196,7 @@ class PlanState(Entry, frozen=True, kw_only=True, tag="plan"):
 
 
 class Ended(Entry, frozen=True, kw_only=True):
-    """`stopped`: empty after an error. `text`: the answer, or why there is none."""
+    """`stopped`: empty after an error. `text`: the answer, or why there is none. `ended`: how the answer ended, if the turn finished."""
 
     state: AgentState
     stopped: Stopped | Literal[""]
@@ -194,6 +204,7 @@ class Ended(Entry, frozen=True, kw_only=True):
     steps: int
     calls: int
     usage: Usage
+    ended: AnswerEnd | None = None
     error: str = ""
     code: str = ""
 
@@ -204,7 +215,7 @@ class Unknown(Entry, frozen=True, kw_only=True):
 
 _KINDS: dict[Any, type[Entry]] = {
     kind.__struct_config__.tag: kind
-    for kind in (Begun, Changed, Reply, Summary, Results, News, PlanState, Ended)
+    for kind in (Begun, Changed, Reply, Restart, Summary, Results, News, PlanState, Ended)
 }  # fmt: skip
 
 
@@ -255,6 +266,8 @@ def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEv
                     call_id=call if entry.mark else "",
                     arguments=use.arguments,
                 )
+        case Restart():
+            add("restart", why=entry.why)
         case Results() | News():
             for item in entry.items:
                 body = msgspec.to_builtins(item)
@@ -271,6 +284,6 @@ def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEv
                 add("error", message=entry.error)
             else:
                 body = msgspec.to_builtins(entry)
-                names = ("text", "state", "stopped", "steps", "calls", "usage")
-                add("final", **{name: body[name] for name in names})
+                names = ("text", "state", "stopped", "ended", "steps", "calls", "usage")
+                add("final", **{name: body.get(name) for name in names})
     return events

@@ -211,6 +211,8 @@ def _not_stale(queued: Sequence[AgentEvent], recorded: Sequence[AgentEvent]) -> 
     """Live events that arrived while the store was read, without deltas and progress of steps whose recorded events are known."""
     steps = defaultdict[tuple[Any, bool], int](int)
     for event in recorded:
+        if event.type == "restart":  # the pieces that come now are of its step
+            continue
         place = event.data.get("fork"), event.type in ("tool_result", "plan")
         steps[place] = max(steps[place], event.step)  # the end of a turn belongs to no step
     return [
@@ -232,7 +234,9 @@ async def _last_event(threads: Threads, thread: str, number: int, at: float) -> 
         result = await threads.ended(thread, number)
     except ClicketError as error:
         return AgentEvent(type="error", thread=thread, turn=number, at=at, data={"message": error.message})
-    data = {"text": result.text, "state": str(result.state), "stopped": result.stopped, "steps": result.steps}
+    data = {
+        "text": result.text, "state": str(result.state), "stopped": result.stopped, "ended": result.ended, "steps": result.steps,
+    }  # fmt: skip
     return AgentEvent(type="final", thread=thread, turn=number, at=at, data=data)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from clicket.agents.transcript import paired
-from clicket.agents.turn_limits import Stopped
+from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.errors import StoreUnavailable
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
@@ -58,6 +58,7 @@ class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     messages: tuple[ChatMessage, ...]
     state: AgentState
     stopped: Stopped | None = None
+    ended: AnswerEnd | None = None
     text: str = ""
     steps: int = 0
     calls: int = 0

@@ -107,6 +107,7 @@ class Thinker:
         if turn.must_stop:
             turn.give_in()
         request = await self._request(turn, offers, tool_choice)
+        turn.restart_if_resumed()
 
         async def renew(request: ChatRequest) -> ChatRequest:
             known = len(turn.messages)

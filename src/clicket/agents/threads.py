@@ -353,6 +353,7 @@ def ended_document(
         messages=tuple(messages),
         state=ending.state,
         stopped=ending.stopped or None,
+        ended=ending.ended,
         text=ending.text,
         steps=ending.steps,
         calls=ending.calls,
@@ -378,4 +379,5 @@ def result_of(document: TurnDocument, thread: str, messages: Sequence[ChatMessag
         calls=document.calls,
         begins=max(len(messages) - len(document.messages), 0),
         plan=document.plan,
+        ended=document.ended,
     )

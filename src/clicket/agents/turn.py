@@ -17,13 +17,24 @@ import msgspec
 
 from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.agents.background import OpenCalls, news_message, result_message
-from clicket.agents.entries import Entry, News, PlanState, Reply, Result, Results, Summary, call_id, events_of
+from clicket.agents.entries import (
+    Entry,
+    News,
+    PlanState,
+    Reply,
+    Restart,
+    Result,
+    Results,
+    Summary,
+    call_id,
+    events_of,
+)
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import both
 from clicket.agents.outages import Outages
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
-from clicket.agents.turn_limits import Ending, Limits, Repeats, Spent, Stopped, counted
+from clicket.agents.turn_limits import AnswerEnd, Ending, Limits, Repeats, Spent, Stopped, counted
 from clicket.agents.turn_record import Branch, Replay, TurnRecord
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import TurnLog
@@ -57,7 +68,7 @@ class Turn:
 
     __slots__ = (
         "__weakref__",
-        "_branch", "_ids", "_log", "_repeats", "_replay", "agent", "allowed_tools", "begins",
+        "_branch", "_ids", "_log", "_repeats", "_replay", "agent", "allowed_tools", "answer_end", "begins",
         "clock", "denied", "feed", "fork", "frontend", "has_references", "host", "id", "journaled", "limits", "mark", "masked_uses",
         "max_steps", "message", "messages", "must_stop", "number", "open_calls", "plan", "record", "resumed", "sensitive", "spender",
         "spending", "spent", "steps", "system", "tag", "thread", "tools",
@@ -130,6 +141,7 @@ class Turn:
         self.open_calls: OpenCalls = OpenCalls()
         """Background calls, of this turn and earlier ones, whose results the model has not read."""
         self.plan: dict[str, Any] | None = None
+        self.answer_end: AnswerEnd | None = None  # of the model's last answer
         self.record: TurnRecord = TurnRecord(log.entries) if record is None else record
         """What was on record when this process began with it."""
         self.resumed: bool = not self.record.is_empty
@@ -138,7 +150,7 @@ class Turn:
         self.must_stop: bool = log.must_stop
         """The turn was stopped while no process ran it."""
         self._branch: Branch = self.record.branch(fork)
-        self._replay: Replay = Replay(self._branch)
+        self._replay: Replay = Replay(self._branch, is_resumed=self.resumed)
         self.tag: str = tag if self._branch.tag is None else self._branch.tag
         """Makes the ids of its tool calls unique in the store; empty for a turn that an older version began."""
         if spent is None:
@@ -239,8 +251,21 @@ class Turn:
         self.sensitive.take(message.uses)
         if reply.masked:
             self.masked_uses.update(use.id for use in message.uses if MASK in use.arguments)
+        self.answer_end = reply.ended
         self._take(message, reply.usage, reply.took)
         return message
+
+    def restart(self, why: str) -> None:
+        """Record that the model is asked again for the next step."""
+        self.write(
+            f"Step {self.steps + 1} begins again: {why}.", Restart(step=self.steps + 1, why=why, at=self.clock.now())
+        )
+
+    def restart_if_resumed(self) -> None:
+        """Before the first request to the model that is not on record."""
+        if self._replay.must_restart:
+            self._replay.must_restart = False
+            self.restart("the turn was interrupted")
 
     def replayed_spend(self) -> tuple[dict[str, Any], Usage] | None:
         """What was recorded of the spend of the reply that `recorded_reply` returned last."""
@@ -251,12 +276,14 @@ class Turn:
         """`spend`: what the ledger needs to count the reply, also after a crash; the reply's usage has been checked for it."""
         step, usage = self.steps + 1, reply.usage if spend is not None else counted(reply.usage)
         message = assistant_message(reply, self.mark, step, self._ids, not self.fork)
+        self.answer_end = _end_of(reply, message)
         self._take(message, usage, took)
         self.sensitive.take(message.uses)
         now = self.clock.now
         mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
         entry = Reply.of(
-            message, mark=mark, tag=tag, step=step, usage=usage, total=self.spent.usage, took=took, at=now(), spend=spend,
+            message, mark=mark, tag=tag, step=step, usage=usage, total=self.spent.usage, took=took, at=now(),
+            ended=self.answer_end, spend=spend,
         )  # fmt: skip
         names: list[str] = []
         looked_at: list[Any] = []
@@ -425,6 +452,12 @@ class Turn:
         """Append the messages of a fork."""
         self.messages += paired(fork.messages[fork.begins :])
         self._ids |= fork._ids
+
+
+def _end_of(reply: ChatReply, message: ChatMessage) -> AnswerEnd:
+    if reply.ended in ("length", "refusal"):
+        return reply.ended
+    return "stop" if message.uses or message.content.strip() else "empty"
 
 
 def _has_reference(messages: Sequence[ChatMessage]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.entries import Begun, Change, Changed, Ended
@@ -24,7 +24,7 @@ from clicket.agents.transcript import paired
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
 from clicket.agents.turn_record import TurnRecord
-from clicket.errors import AgentChanged, ClicketError, StoreUnavailable
+from clicket.errors import AgentChanged, ClicketError, StoreUnavailable, UsageError
 from clicket.execution import TurnLog
 from clicket.kernel import AGENT, AgentState
 from clicket.model.chat import ToolOffer
@@ -184,7 +184,7 @@ class TurnLifecycle:
         while True:
             try:
                 await self._begin(turn, head, message)
-                return await self._drive(turn)
+                return _checked_ending(await self._drive(turn))
             except StoreUnavailable as error:
                 turn.leave_if_closing()
                 outages = outages or turn.outages()
@@ -224,7 +224,7 @@ class TurnLifecycle:
         code = raised.code if error and isinstance(raised, ClicketError) else ""
         ending = Ended(
             state=state, stopped=stopped or "", text=text, steps=spent.steps, calls=spent.calls, usage=spent.usage,
-            at=turn.clock.now(), error=error, code=code,
+            at=turn.clock.now(), ended=turn.answer_end if stopped == "finished" else None, error=error, code=code,
         )  # fmt: skip
         messages = paired(turn.messages[turn.begins :])
         if not mask.is_empty:
@@ -280,6 +280,17 @@ class TurnLifecycle:
                 await waiting
         except Exception:
             logger.exception("on_state_changed failed on %s -> %s; the agent is not affected", before, after)
+
+
+def _checked_ending(ending: Any) -> Ending:
+    """What a drive has returned."""
+    match ending:
+        case (str(stopped), str()) if stopped in get_args(Stopped):
+            return ending  # type: ignore[no-any-return]
+    raise UsageError(
+        f"a drive returns why the turn ends and its text, such as ('finished', 'the answer'), not {ending!r:.100}. The first is one of "
+        f"{', '.join(get_args(Stopped))}."
+    )
 
 
 async def _flush_spend(turn: Turn) -> asyncio.CancelledError | None:

@@ -15,9 +15,11 @@ from clicket.errors import UsageError
 from clicket.model.chat import ToolUse, Usage
 from clicket.model.codec import canonical, decode
 
-__all__ = ["NO_STEPS", "Ending", "Limits", "Repeats", "Spent", "Stopped", "check_counts", "counted"]
+__all__ = ["NO_STEPS", "AnswerEnd", "Ending", "Limits", "Repeats", "Spent", "Stopped", "check_counts", "counted"]
 
 Stopped = Literal["finished", "max_steps", "cancelled", "budget", "repeated"]
+AnswerEnd = Literal["stop", "length", "refusal", "empty"]
+"""How an answer ended: whole, cut at its limit of tokens, declined by the model, or without any text."""
 Ending = tuple[Stopped, str]
 """Why a turn ended, and its final text."""
 Repeats = Counter[tuple[str, bytes]]

@@ -62,7 +62,9 @@ class Branch:
 class Replay:
     """The part of a branch that a turn which runs again has not come to yet."""
 
-    def __init__(self, branch: Branch) -> None:
+    def __init__(self, branch: Branch, *, is_resumed: bool) -> None:
+        self.must_restart = is_resumed
+        """Readers may have pieces of an answer that is not on record."""
         self.replies = deque(branch.replies)
         self.news = dict(branch.news)
         self.plans = branch.plans

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from clicket.agent_config import chosen, default_name
 from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnDocument
-from clicket.agents.turn_limits import Stopped
+from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.errors import ClicketError, UsageError
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
@@ -59,6 +59,7 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     state: AgentState
     stopped: Stopped | None
+    ended: AnswerEnd | None
     text: str
     steps: int
     calls: int
@@ -364,7 +365,7 @@ async def _failed(agent: Agent, thread: str, document: TurnDocument) -> TurnResu
         messages += [message for turn in page.turns if turn.turn <= document.turn for message in turn.messages]
         after = page.after
     return TurnResult(
-        agent=agent.name, thread=thread, turn=document.turn, state=document.state, stopped=None, text=document.text,
+        agent=agent.name, thread=thread, turn=document.turn, state=document.state, stopped=None, ended=None, text=document.text,
         steps=document.steps, calls=document.calls, usage=document.usage, messages=messages,
         begins=max(len(messages) - len(document.messages), 0), plan=document.plan, error=document.error,
     )  # fmt: skip

@@ -227,6 +227,7 @@ def _outcome_of_turn(entry: Entry) -> dict[str, Any]:
         "gen_ai.usage.input_tokens": usage.get("input_tokens", 0),
         "gen_ai.usage.output_tokens": usage.get("output_tokens", 0),
         "clicket.agent.stopped": str(ended.get("stopped") or ended.get("state") or ""),
+        "clicket.agent.ended": str(ended.get("ended") or ""),
         "clicket.agent.steps": ended.get("steps", 0),
         "clicket.agent.cost": usage.get("cost", 0.0),
     }

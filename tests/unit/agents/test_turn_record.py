@@ -58,7 +58,7 @@ def test_a_reader_that_needs_one_entry_gets_what_the_fold_has() -> None:
 
 
 def test_a_turn_that_runs_again_comes_to_each_reply_once() -> None:
-    replay = Replay(TurnRecord(WHOLE).branch(""))
+    replay = Replay(TurnRecord(WHOLE).branch(""), is_resumed=True)
     assert [replay.next(), replay.next(), replay.next()] == [*TurnRecord(WHOLE).branch("").replies, None]
     assert replay.last is None
 

@@ -16,6 +16,11 @@ from clicket.model import Record
 
 __all__ = ["PlanView", "TurnView", "plan_lines", "usage_words"]
 
+_CUT = {
+    "length": "the answer is cut: the model reached its limit of tokens (max_answer_tokens)",
+    "refusal": "the model declined to answer",
+    "empty": "the model answered without any text",
+}
 _STEPS = {
     "not_started": ("○", "-", "bright_black"),
     "in_progress": ("▶", ">", "bold cyan"),
@@ -52,6 +57,8 @@ class TurnView:
                 self.remark(f"  {one_line(data['text'], 160)}", "bright_black italic")
             case "message" if data["role"] == "assistant" and data["text"]:
                 self._message(data)
+            case "restart":
+                self.remark("  the answer begins again", "yellow")
             case "retry":
                 error, delay = short(data["error"], 160), duration(data["delay"])
                 self.remark(f"  the model did not answer: {error}; again in {delay}", "yellow")
@@ -144,6 +151,9 @@ class TurnView:
             self._end_line()
             self._write(data["text"])
             self._end_line()
+        cut = _CUT.get(data.get("ended") or "")
+        if cut is not None:
+            self.remark(cut, "yellow")
         facts = [f"{data['stopped']}", count_of(data["steps"], "step")]
         if data.get("calls"):
             facts.append(count_of(data["calls"], "tool call"))

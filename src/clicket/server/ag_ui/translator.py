@@ -98,8 +98,8 @@ class Translator:
                 return self._tool_started(source, task)
             case "tool_result":
                 return self._tool_result(source, task)
-            case "tool_progress" | "retry":
-                discarded = self._discard(source, task) if source.type == "retry" else []
+            case "tool_progress" | "retry" | "restart":
+                discarded = [] if source.type == "tool_progress" else self._discard(source, task)
                 return [*discarded, self._custom(source.type, source, task)]
             case "plan" if task is None:
                 return [_delta("add", "plan", source)]
@@ -154,7 +154,7 @@ class Translator:
         self._ended_tasks.add(task.id)
         if source.type == "error":
             return [*made, event("SUBAGENT_ERROR", source.at, subagentRunId=task.id, message=source.data["message"])]
-        result = {"text": source.data["text"], "stopped": source.data["stopped"]}
+        result = {name: source.data.get(name) for name in ("text", "stopped", "ended")}
         return [*made, event("SUBAGENT_FINISHED", source.at, subagentRunId=task.id, result=result)]
 
     def close(self, at: float, asked: dict[str, list[str]] | None = None) -> list[Event]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from clicket.agents import AgentEvent
 from clicket.server.ag_ui.translator import Translator
 from clicket.server.turn_follower import Followed, SubTask
@@ -49,9 +51,10 @@ def test_a_message_that_was_not_streamed_and_an_empty_one() -> None:
     assert types(taken(Translator(1, {}), said(""))) == ["STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_END"]
 
 
-def test_a_retry_gives_up_what_was_streamed() -> None:
+@pytest.mark.parametrize("kind", ["retry", "restart"])
+def test_a_retry_gives_up_what_was_streamed(kind: str) -> None:
     translator = Translator(1, {})
-    events = taken(translator, delta("Wro"), item("retry", step=1, retry=1), delta("Rig"), said("Right"))
+    events = taken(translator, delta("Wro"), item(kind, step=1), delta("Rig"), said("Right"))
     starts = [event["messageId"] for event in events if event["type"] == "TEXT_MESSAGE_START"]
     ends = [event["messageId"] for event in events if event["type"] == "TEXT_MESSAGE_END"]
     assert len(set(starts)) == 2

@@ -156,8 +156,6 @@ SETTINGS = {
     "outcome_retention": "Seconds from its end for which the id and the outcome of a call are kept, if its caller gave the id; may be 0.",
     "health_retention": "Seconds after which a thread's tool states are forgotten, counted from their last change.",
     "memory_retention": "Seconds after which an agent's thread is forgotten, counted from its last turn.",
-    "hub_webhook": "A URL that is sent a POST for each change of a tool's status.",
-    "hub_webhook_secret": "Signs the webhook's body (HMAC-SHA256). Never shown.",
     "webhooks": "Endpoints that get notices: `[[webhooks]]` of the file, or a JSON list in the environment. Never shown.",
     "notice_retention": "Seconds for which notices to webhooks are kept that were delivered or given up.",
     "public_url": "Where the server is reached from outside: for links to the approver page. Needs `secret_key`.",

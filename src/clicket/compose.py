@@ -196,7 +196,6 @@ async def compose(
     """An engine over an open store, on the running loop."""
     from clicket.engine import Engine, Setup
     from clicket.execution import check_ray
-    from clicket.hub import Webhook
     from clicket.journal import Observers
     from clicket.spend.raise_tool import SPEND_EVERY, RaiseBudget
     from clicket.telemetry import tracing_for
@@ -249,10 +248,6 @@ async def compose(
     engine.background.every(SPEND_EVERY, "spend", partial(engine.book.sweep, settings.spend_retention))
     sampler = Sampler(store, engine.clock.now, retention=settings.series_retention)
     engine.background.every(SAMPLE_EVERY, "series", sampler.sample)
-    if settings.hub_webhook is not None:
-        webhook = Webhook(settings.hub_webhook, settings.hub_webhook_secret, engine.clock, engine.tasks.spawn)
-        engine.hub.listeners.append(webhook)
-        engine.closing.on_close.append(webhook.close)
     if settings.webhooks:
         await _add_webhooks(engine, settings, observers, vault)
     if tracing is not None:

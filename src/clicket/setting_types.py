@@ -54,8 +54,6 @@ class RuntimeOptions(TypedDict, total=False):
     prices: list[dict[str, Any]]
     budgets: list[dict[str, Any]]
     spend_retention: float
-    hub_webhook: str | None
-    hub_webhook_secret: str | None
     webhooks: tuple[dict[str, Any], ...]
     notice_retention: float
     public_url: str | None

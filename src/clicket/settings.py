@@ -31,7 +31,7 @@ __all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "RuntimeOptions", "Settings"]
 FILE_NAME = "clicket.toml"
 _PREFIX = "CLICKET_"
 _OAUTH_PREFIX = "CLICKET_OAUTH_"
-SECRET_NAMES = ("secret_key", "hub_webhook_secret", "api_keys", "mcp", "search", "webhooks", "providers")
+SECRET_NAMES = ("secret_key", "api_keys", "mcp", "search", "webhooks", "providers")
 """Settings that are never shown."""
 
 HIDDEN = "(hidden)"
@@ -134,8 +134,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `limit_usd` or `limit_tokens`, a `period`, and `on_reached`."""
     spend_retention: float = 400 * 24 * 3600.0
     """Seconds for which the entries of the ledger are kept."""
-    hub_webhook: str | None = None
-    hub_webhook_secret: str | None = None
     webhooks: tuple[dict[str, Any], ...] = ()
     """Endpoints that get notices: `[[webhooks]]` of `clicket.toml`, or a JSON list in `CLICKET_WEBHOOKS`. Each has `url`, `secret`
     (`whsec_…`, or a list of them) and `events`, and may have `name`, `include`, `link`, `allow_private`, `timeout` and `retry`."""
@@ -178,7 +176,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         shown.update({name: HIDDEN for name in SECRET_NAMES if shown.get(name)})
         shown["store"], shown["notices"] = self.shown_store, hide_text(self.notices)
         shown["agents"], shown["oauth"] = hide(self.agents), self.shown_oauth
-        shown["hub_webhook"] = self.hub_webhook and hide_text(self.hub_webhook)
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> Any:
@@ -197,8 +194,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             if getattr(self, name) not in get_args(kind):
                 known = " or ".join(map(repr, get_args(kind)))
                 raise UsageError(f"{name} must be {known}, not {getattr(self, name)!r}.")
-        if self.hub_webhook is not None:
-            _address("hub_webhook", self.hub_webhook)
         if self.webhooks:
             from clicket.webhooks.config import endpoints_of
 
@@ -206,7 +201,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         if self.providers:
             self.credentials()
         if self.public_url is not None:
-            _address("public_url", self.public_url)
+            _check_public_url(self.public_url)
             if not self.secret_key:
                 raise UsageError(
                     "public_url needs secret_key: links to the server's pages are signed with a key from it."
@@ -318,7 +313,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             from clicket.credentials.provider import secrets_of as secrets_of_providers
 
             own += secrets_of_providers(self.providers)
-        return [*own, self.hub_webhook_secret or "", *(entry.rpartition(":")[2] for entry in self.api_keys)]
+        return [*own, *(entry.rpartition(":")[2] for entry in self.api_keys)]
 
     def credentials(self) -> CredentialOptions:
         from clicket.credentials import CredentialOptions, declared_providers
@@ -390,14 +385,14 @@ def _store_url(store: str) -> str:
     return f"sqlite:///{quote(store)}"
 
 
-def _address(name: str, url: str) -> None:
+def _check_public_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         fits = False
     if not fits:  # it may hold a password, so it is not shown
-        raise UsageError(f"{name} must be an address like https://example.org/hook: http or https, and a host.")
+        raise UsageError("public_url must be an address like https://example.org: http or https, and a host.")
 
 
 def _rebuilt(values: dict[str, Any]) -> Settings:

@@ -78,7 +78,7 @@ def values() -> dict[str, Any]:
     webhooks = [{"url": address, "secret": SECRET, "events": ["call.ended"]}]
     found: dict[str, Any] = {
         "server options": Options(api_keys=(f"ops:read:{SECRET}",)),
-        "settings": Settings(api_keys=(f"ops:read:{SECRET}",), webhooks=webhooks, hub_webhook_secret=SECRET, secret_key="5" * 64),
+        "settings": Settings(api_keys=(f"ops:read:{SECRET}",), webhooks=webhooks, secret_key="5" * 64),
         "a webhook": endpoints_of(webhooks),
         "oauth": OAuthConfig(issuer="https://login.example.com", audiences=("https://a.example.com",), client_secret=SECRET),
         "a provider": Provider(name="github", kind="oauth", client_id="me", client_secret=SECRET),

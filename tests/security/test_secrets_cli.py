@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.security.secrets_kit import Canary, assert_clean, assert_folder_clean
 from clicket.cli import main
 
 KEY = "the key that nobody may read"
-HOOK = "the webhook's own secret"
+HOOK = {"url": "https://example.org/hook/hunter2hunter2", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 
 
 def output_of(*arguments: str) -> str:
@@ -27,21 +28,19 @@ def output_of(*arguments: str) -> str:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLICKET_SECRET_KEY", KEY)
-    monkeypatch.setenv("CLICKET_HUB_WEBHOOK_SECRET", HOOK)
+    monkeypatch.setenv("CLICKET_WEBHOOKS", json.dumps([HOOK]))
     return tmp_path
 
 
 @pytest.mark.parametrize("how", [(), ("--json",)])
 def test_config_does_not_show_keys(folder: Path, how: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLICKET_HUB_WEBHOOK", "https://ann:hunter2hunter2@example.org/hook")
     monkeypatch.setenv("COLUMNS", "250")
     shown = output_of("config", *how)
-    assert "example.org" in shown
     assert "hunter2" not in shown
     assert "secret_key" in shown
     assert "CLICKET_SECRET_KEY" in shown  # where it comes from
     assert KEY not in shown
-    assert HOOK not in shown
+    assert HOOK["secret"] not in shown
     assert "(hidden)" in shown
 
 

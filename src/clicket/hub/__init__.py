@@ -5,7 +5,6 @@
 - `hub`: `Hub`, which reads the health of threads from the store and reports changes
 - `thread`: `ThreadHub`, the hub of one thread; an operator sets statuses here
 - `prompt`, `snapshot`: the statuses as text for a model, and as JSON
-- `webhook`: a POST for each change of a status
 """
 
 from __future__ import annotations
@@ -13,6 +12,5 @@ from __future__ import annotations
 from clicket.hub.hub import Change, Hub
 from clicket.hub.judge import ToolState, ToolView
 from clicket.hub.thread import ThreadHub
-from clicket.hub.webhook import Webhook
 
-__all__ = ["Change", "Hub", "ThreadHub", "ToolState", "ToolView", "Webhook"]
+__all__ = ["Change", "Hub", "ThreadHub", "ToolState", "ToolView"]

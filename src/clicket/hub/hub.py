@@ -105,7 +105,6 @@ class Hub:
         self.store = store
         self.clock = clock
         self.opened_at: float = clock.now()
-        self.listeners: list[Callable[[Change], object]] = []
         self.watchers: dict[Watcher, None] = {}
         self.recorder: ChangeRecorder | None = None
         self._slots = slots
@@ -119,10 +118,9 @@ class Hub:
         """Threads in which a tool is, or was, unhealthy."""
 
     def of(self, registry: Registry) -> Hub:
-        """The same hub with another registry, for reading and setting statuses. It shares
-        listeners and what is known of threads with this one."""
+        """The same hub with another registry, for reading and setting statuses. It shares what is known of threads with this one."""
         other = Hub(registry, self.store, self.clock, self._slots, self._spawn)
-        other.listeners, other.degraded, other._known = self.listeners, self.degraded, self._known
+        other.degraded, other._known = self.degraded, self._known
         other.recorder = self.recorder
         return other
 
@@ -270,7 +268,7 @@ class Hub:
             self._spawn(self._announce_change(caller, thread, tool))
 
     async def _announce_change(self, caller: str, thread: str, tool: Tool) -> None:
-        """Announce a new status, once among all processes: the process that records the announcement notifies the listeners."""
+        """Announce a new status, once among all processes: by the process that records the announcement."""
         place = caller, thread = self._breaker_place(tool, (caller, thread))
         try:
             for _ in range(_TRIES):
@@ -310,11 +308,6 @@ class Hub:
             if watcher.place == (caller, thread):
                 watcher.changes.append(change)
                 watcher.news.set()
-        for listener in self.listeners:
-            try:
-                listener(change)
-            except Exception:
-                logger.exception("a listener to the hub failed; other listeners are not affected")
 
     # Reading the store.
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from clicket.cli.session import Session
 from clicket.settings import HIDDEN, SECRET_NAMES
-from clicket.vault import hide, hide_text
+from clicket.vault import hide
 
 __all__ = ["config"]
 
@@ -21,7 +21,6 @@ def config(session: Session) -> None:
     values: dict[str, Any] = msgspec.to_builtins(settings)
     del values["origins"]
     values["store"] = session.store_url
-    values["hub_webhook"] = settings.hub_webhook and hide_text(settings.hub_webhook)
     values["agents"], values["oauth"] = hide(settings.agents), settings.shown_oauth
     values.update({name: HIDDEN for name in SECRET_NAMES if values.get(name)})
     if terminal.json:

@@ -36,12 +36,11 @@ _SHORT = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_HORIZON = 10
-"""Years within which every form fires that ever does: the 29th of February may be eight years away."""
+_HORIZON = 41
+"""Years within which every form fires that ever does: the next 29th of February that is a Sunday may be 40 years away."""
 _MAX_TEXT = 1_000
 _KEPT_DAYS = 16
-_KEPT_MONTHS = 128
-_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
 
 
 def zone_of(name: str) -> ZoneInfo:
@@ -83,7 +82,6 @@ class Cron:
         self._any_day, self._any_weekday = fields[2].startswith("*"), fields[4].startswith("*")
         self._offsets = [timedelta(hours=hour, minutes=minute) for hour in self._hours for minute in self._minutes]
         self._cache: dict[date, list[float]] = {}
-        self._fitting_days: dict[tuple[int, int], list[int]] = {}
         if not any(True for _ in self._matching(date(2000, 1, 1), 1)):
             raise UsageError(f"{self.text!r:.100} never fires: there is no such day.")
 
@@ -131,14 +129,6 @@ class Cron:
 
     def _fitting(self, year: int, month: int) -> list[int]:
         """The days of a month that fit."""
-        days = self._fitting_days.get((year, month))
-        if days is None:
-            if len(self._fitting_days) >= _KEPT_MONTHS:
-                self._fitting_days.clear()
-            days = self._fitting_days[year, month] = self._found(year, month)
-        return days
-
-    def _found(self, year: int, month: int) -> list[int]:
         first, length = monthrange(year, month)
         of_month = {day for day in self._days if day <= length}
         if self._any_weekday and len(self._weekdays) == 7:
@@ -153,23 +143,18 @@ class Cron:
         if times is None:
             if len(self._cache) >= _KEPT_DAYS:
                 self._cache.clear()
-            times = self._cache[day] = self._computed(day)
+            times = self._cache[day] = self._computed(datetime.combine(day, time(), self._zone))
         return times
 
-    def _computed(self, day: date) -> list[float]:
-        midnight = datetime.combine(day, time())
-        first = midnight.replace(tzinfo=self._zone)
-        if all(
-            (midnight + _HOUR * hour).replace(tzinfo=self._zone).utcoffset() == first.utcoffset() for hour in range(25)
-        ):
-            start = first.timestamp()
-            return [start + offset.total_seconds() for offset in self._offsets]
+    def _computed(self, midnight: datetime) -> list[float]:
+        # A form may fire each minute, and to ask the zone for each of them takes 5 ms a day: only on days on which the clock is set.
+        if midnight.utcoffset() == (midnight + _DAY).replace(fold=1).utcoffset():
+            return [midnight.timestamp() + offset.total_seconds() for offset in self._offsets]
         return sorted({instant for offset in self._offsets for instant in self._instants(midnight + offset)})
 
     def _instants(self, local: datetime) -> tuple[float, ...]:
         """When a local time comes: once, twice, or never."""
-        first = local.replace(tzinfo=self._zone, fold=0).timestamp()
-        second = local.replace(tzinfo=self._zone, fold=1).timestamp()
+        first, second = local.timestamp(), local.replace(fold=1).timestamp()
         if first == second:
             return (first,)
         if first < second:  # the clock shows it twice

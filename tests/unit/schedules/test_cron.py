@@ -26,6 +26,7 @@ DAYS = [
     ("Australia/Lord_Howe", "2026-10-04"),  # by half an hour
     ("Australia/Lord_Howe", "2026-04-05"),
     ("Pacific/Apia", "2011-12-30"),  # a whole day is skipped
+    ("America/Goose_Bay", "2010-11-07"),  # set back at 00:01, into the day before
     ("Asia/Kolkata", "2026-07-01"),
     ("UTC", "2024-02-29"),
 ]
@@ -93,6 +94,7 @@ numbers = lambda least, most, size: st.sets(st.integers(least, most), min_size=1
 @example(("Europe/Berlin", "2026-10-25"), {0, 30}, {2}, None, None)
 @example(("Europe/Berlin", "2026-10-25"), {0, 30}, None, None, None)
 @example(("Pacific/Apia", "2011-12-30"), {0}, {12}, None, None)
+@example(("America/Goose_Bay", "2010-11-07"), {0, 30}, None, None, None)
 @example(("America/Sao_Paulo", "2018-02-18"), {15}, {0, 23}, None, None)
 def test_it_fires_as_the_oracle_says(
     where: tuple[str, str], minutes: set[int], hours: set[int] | None, days: set[int] | None, weekdays: set[int] | None
@@ -145,6 +147,7 @@ def test_the_documented_times_where_the_clock_is_set() -> None:
     [
         ("*/15 9-17 * * mon-fri", "2026-11-13T17:45", ["2026-11-16T09:00", "2026-11-16T09:15"]),
         ("0 0 29 2 *", "2096-03-01T00:00", ["2104-02-29T00:00"]),
+        ("0 0 29 2 */7", "2088-03-01T00:00", ["2128-02-29T00:00"]),  # both: `*/7` is no day of its own
         ("0 12 13 * fri", "2026-11-01T00:00", ["2026-11-06T12:00", "2026-11-13T12:00"]),
         ("0 8 * * 7", "2026-11-16T00:00", ["2026-11-22T08:00"]),
         ("0 8 * * fri-sun", "2026-11-16T00:00", ["2026-11-20T08:00", "2026-11-21T08:00", "2026-11-22T08:00"]),
@@ -222,3 +225,4 @@ def test_the_last_years_that_a_date_can_express() -> None:
     assert Cron("30 23 31 12 *").after(last) == last + 1_800
     assert Cron("30 23 31 12 *").after(last + 86_400) is None
     assert Cron("0 0 29 2 *").before(0) == datetime(1968, 2, 29, tzinfo=UTC).timestamp()
+    assert Cron("0 0 29 2 */7").before(1_900_000_000) == datetime(2004, 2, 29, tzinfo=UTC).timestamp()

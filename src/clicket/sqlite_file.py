@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -21,8 +21,8 @@ from clicket.private_files import create as create_private
 __all__ = ["MEMORY", "Migrations", "Unusable", "connect", "prepare"]
 
 MEMORY = ":memory:"
-Migrations = Sequence[Sequence[str]]
-"""The statements of each version, in order."""
+Migrations = tuple[tuple[str, ...], ...]
+"""The statements of each version, in order. The first version makes an empty file one of ours."""
 
 _TRIES, _PAUSE = 100, 0.02
 _inherited: set[str] = set()
@@ -40,7 +40,7 @@ if hasattr(os, "register_at_fork"):  # Windows cannot fork
 class Unusable(Exception):
     """Why a file was refused. It was not changed."""
 
-    def __init__(self, reason: Literal["damaged", "foreign", "newer", "no_log"], text: str) -> None:
+    def __init__(self, reason: Literal["damaged", "foreign", "newer", "no_log", "unknown"], text: str) -> None:
         super().__init__(text)
         self.reason = reason
 
@@ -74,16 +74,14 @@ def prepare(
     connection: apsw.Connection,
     application_id: int,
     migrations: Migrations,
-    tables: Sequence[str] = (),
     *,
     page_size: int = 4096,
     gives_back: bool = False,
 ) -> None:
-    """Create or migrate the file. `tables`, the statements that make what all migrations together make, `page_size` and `gives_back`
-    (`PRAGMA incremental_vacuum` returns free pages to the disk) are for new ones. Raises `Unusable`, or an `apsw.Error` that is not
-    about the file's content."""
+    """Create or migrate the file. `page_size` and `gives_back` (`PRAGMA incremental_vacuum` returns free pages to the disk) are for new
+    ones. Raises `Unusable`, or an `apsw.Error` that is not about the file's content."""
     try:
-        _refuse_foreign(connection, application_id, len(migrations))
+        _refuse_foreign(connection, application_id, migrations)
         if path != MEMORY:
             connection.execute(f"PRAGMA page_size={page_size}")  # a file that has pages keeps their size
             # The header of a file that has pages would be written each time.
@@ -92,7 +90,7 @@ def prepare(
             if _write_ahead(connection) != "wal":
                 raise Unusable("no_log", "this file system cannot hold a write-ahead log")
         if connection.pragma("user_version") < len(migrations):
-            _migrate(connection, application_id, migrations, tables)
+            _migrate(connection, application_id, migrations)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise Unusable("damaged", str(error)) from error
 
@@ -107,24 +105,39 @@ def _write_ahead(connection: apsw.Connection) -> object:
     return connection.pragma("journal_mode", "wal")
 
 
-def _refuse_foreign(connection: apsw.Connection, application_id: int, known: int) -> None:
+def _refuse_foreign(connection: apsw.Connection, application_id: int, migrations: Migrations) -> None:
     with connection:  # one transaction for all three reads: another process may be creating the file at this moment
         application, version = connection.pragma("application_id"), connection.pragma("user_version")
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        found = _names(connection)
     if application == application_id:
-        if version > known:
-            raise Unusable("newer", f"was written by a newer clicket (schema {version}, this one knows {known})")
-    elif application != 0 or version != 0 or tables:
+        if version > len(migrations):
+            text = f"was written by a newer clicket (schema {version}, this one knows {len(migrations)})"
+            raise Unusable("newer", text)
+        if version < 1 or not _names_of(migrations[:version]) <= found:
+            raise Unusable("unknown", f"says schema {version}, but has other tables than that")
+    elif application != 0 or version != 0 or found:
         raise Unusable("foreign", "is a SQLite database of another program")
 
 
-def _migrate(connection: apsw.Connection, application_id: int, migrations: Migrations, tables: Sequence[str]) -> None:
+def _names(connection: apsw.Connection) -> set[str]:
+    """Of tables, indexes and triggers."""
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+
+
+@cache
+def _names_of(migrations: Migrations) -> set[str]:
+    with contextlib.closing(apsw.Connection(MEMORY)) as made:
+        for statement in chain.from_iterable(migrations):
+            made.execute(statement)
+        return _names(made)
+
+
+def _migrate(connection: apsw.Connection, application_id: int, migrations: Migrations) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have migrated the file while this one waited for the lock.
         version = connection.pragma("user_version")
-        steps = (tables,) if version == 0 and tables else migrations[version:]
-        for statement in chain.from_iterable(steps):
+        for statement in chain.from_iterable(migrations[version:]):
             connection.execute(statement)
         connection.pragma("user_version", max(version, len(migrations)))
         connection.pragma("application_id", application_id)

@@ -15,8 +15,8 @@ from tests.scenarios.kit import make, sqlite_url
 from clicket import Runtime, call_history
 from clicket.model import Page
 from clicket.ports import Query
-from clicket.stores.sqlite import SqliteStore, schema
-from clicket.testing.store_kit import ALIVE, opened
+from clicket.stores.sqlite import SqliteStore
+from clicket.testing.store_kit import opened
 from clicket.thread_list import list_threads
 
 SCANNED = 200
@@ -120,35 +120,6 @@ async def test_clocks_that_differ_hide_no_call(tmp_path: Path) -> None:
                 rows = other.execute("SELECT id FROM calls WHERE created_at < ?", (until,)).fetchall()
             assert found == {id for (id,) in rows}, until
         assert len(everything) == 30
-
-
-async def test_calls_of_an_older_version_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file from before there were columns for the request and the error code."""
-    path = tmp_path / "calls.db"
-    async with opened(lambda: SqliteStore(path)) as store:
-        await fill(store, 0, 30)
-    with closing(apsw.Connection(str(path))) as old:
-        for index in ("calls_request", "calls_code", "calls_tool_ended_badly", "calls_caller", "calls_ended"):
-            old.execute(f"DROP INDEX {index}")
-        for column in ("request_id", "code", "kept"):
-            old.execute(f"ALTER TABLE calls DROP COLUMN {column}")
-        old.execute("CREATE INDEX calls_ended ON calls (ended_at, bytes) WHERE ended_at IS NOT NULL")
-        old.execute("ALTER TABLE call_times DROP COLUMN last")
-        # A unit that is too long for the row of its call, and one that is not what clicket writes.
-        old.execute("INSERT INTO events SELECT key << 20 | 1, first_unit FROM calls WHERE id = 'c10'")
-        old.execute("UPDATE calls SET first_unit = NULL WHERE id = 'c10'")
-        old.execute("UPDATE calls SET first_unit = x'ff', last_unit = x'5b' WHERE id = 'c20'")
-        old.pragma("user_version", 8)
-    store = SqliteStore(path)
-    await store.open(ALIVE)
-    try:
-        assert [stored.id for stored in await store.history(Query(request_id="r10"))] == ["c10"]
-        assert [stored.id for stored in await store.history(Query(request_id="r11"))] == ["c11"]
-        assert [stored.id for stored in await store.history(Query(code="tool_error"))] == ["c10", "c0"]
-        assert [stored.id for stored in await store.history(Query(until=1_002.0))] == ["c1", "c0"]
-    finally:
-        await store.close()
-    assert schema.VERSION >= 9
 
 
 async def test_a_page_of_threads_asks_as_little_of_a_big_store_as_of_a_small_one(

@@ -1,4 +1,4 @@
-"""Records in a SQLite file: old files migrate, the log refuses changes, and corrupt rows stop no call."""
+"""Records in a SQLite file: it is migrated, the log refuses changes, and corrupt rows stop no call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tests.kit.waiting import PATIENCE
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.model import dump_unit, rows_of
 from clicket.ports import Keep, Query, Store, ToolHealth
 from clicket.stores.sqlite import SqliteStore, schema
 from clicket.testing.store_kit import ALIVE, append, created, creation, ended, news, opened, seqs
@@ -44,71 +43,41 @@ def sql(path: Path, text: str, *values: Any) -> list[Any]:
         return list(connection.execute(text, values))
 
 
-# Old files.
+# Versions.
 
 
-def _old_file(path: Path, version: int) -> None:
-    """A file that this version of clicket wrote, with one ended and one waiting call."""
-    connection = apsw.Connection(str(path))
-    connection.pragma("journal_mode", "wal")
-    for statements in schema._MIGRATIONS[:version]:
-        for statement in statements:
-            connection.execute(statement)
-    for key, id, waiting, ended_at in ((1, "ended", None, 200.0), (2, "waits", "approval", None)):
-        connection.execute(
-            "INSERT INTO calls (key, id, thread, caller, tool, state, seq, fence, claims, owner, waiting_for, created_at, "
-            "ended_at) VALUES (?, ?, 't', '', 'tool', 'pending', 1, 1, 1, NULL, ?, 100.0, ?)",
-            (key, id, waiting, ended_at),
-        )
-        connection.execute(
-            "INSERT INTO events (row, body) VALUES (?, ?)",
-            (key << schema.EVENT_BITS | 1, dump_unit(rows_of(creation(id).events))),
-        )
-    connection.pragma("application_id", schema.APPLICATION_ID)
-    connection.pragma("user_version", version)
-    connection.close()
-
-
-def _objects(path: Path) -> list[tuple[str, ...]]:
-    text = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
-    return [tuple(" ".join(part.split()) for part in row) for row in sql(path, text)]
-
-
-@pytest.mark.parametrize("version", range(1, schema.VERSION))
-async def test_an_old_file_is_migrated_with_all_that_is_in_it(version: int, path: Path, make: Make) -> None:
-    _old_file(path, version)
-    async with opened(make) as store:
-        assert await seqs(store, "ended") == [1]
-        assert [stored.id for stored in await store.history(Query(waiting_for="approval"))] == ["waits"]
-        assert await store.figures() == []
-        (claimed,) = await store.claim_waiting(frozenset({"tool"}), 10)
-        first = creation("waits")
-        first.key = claimed.key
-        end = news(first, state=State.FAILED, ended_at=300.0, fence=claimed.fence, stats=stats("failed"))
-        assert await append(store, end) == [None]
-        assert (await health(store)).failures == 1
-        await store.audit([b"1"])
-        assert await store.put_document("kind", "key", b"1", 0)
-    assert sql(path, "PRAGMA user_version") == [(schema.VERSION,)]
-    new = path.with_name("new.db")
-    async with opened(partial(SqliteStore, new)):
-        pass
-    assert _objects(path) == _objects(new), "same schema as a new file"
-
-
-async def test_a_migration_that_fails_leaves_the_old_file(
+async def test_a_store_is_migrated_with_all_that_is_in_it(
     path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _old_file(path, 2)
-    spoiled = (*schema._MIGRATIONS[:2], (*schema._MIGRATIONS[2], "CREATE TABLE standings (again)"))
+    async with opened(make) as store:
+        await created(store, "a")
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "_MIGRATIONS", spoiled)
+        patch.setattr(
+            schema, "_MIGRATIONS", (*schema._MIGRATIONS, ("ALTER TABLE calls ADD COLUMN more TEXT", "no SQL"))
+        )
         with pytest.raises(StoreUnavailable):
             await make().open(ALIVE)
-    assert sql(path, "PRAGMA user_version") == [(2,)]
-    assert sql(path, "SELECT count(*) FROM sqlite_schema WHERE name = 'standings'") == [(0,)]
+    assert sql(path, "PRAGMA user_version") == [(schema.VERSION,)]
     async with opened(make) as store:
-        assert await seqs(store, "ended") == [1]
+        assert await seqs(store, "a") == [1]
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "_MIGRATIONS", (*schema._MIGRATIONS, ("ALTER TABLE calls ADD COLUMN more TEXT",)))
+        async with opened(make) as store:
+            assert await seqs(store, "a") == [1]
+            await created(store, "b")
+    assert sql(path, "SELECT id, more FROM calls ORDER BY key") == [("a", None), ("b", None)]
+    with pytest.raises(StoreUnavailable, match="newer clicket"):
+        await make().open(ALIVE)
+
+
+async def test_a_store_with_tables_of_another_version_is_refused_and_left_alone(path: Path, make: Make) -> None:
+    async with opened(make):
+        pass
+    sql(path, "ALTER TABLE tool_health RENAME TO standings")
+    before = path.read_bytes()
+    with pytest.raises(StoreUnavailable, match=r"other tables than that.*the clicket that wrote it"):
+        await make().open(ALIVE)
+    assert path.read_bytes() == before
 
 
 # The log.
@@ -306,7 +275,9 @@ async def test_many_idle_tool_health_go_in_steps(path: Path, make: Make, monkeyp
 # Small documents are written on the event loop, like small appends.
 
 
-async def test_a_small_paper_needs_no_thread_and_a_large_one_does(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_small_document_needs_no_thread_and_a_large_one_does(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(make) as store:
         writer = store._writer  # type: ignore[attr-defined]
         hops: list[str] = []
@@ -328,7 +299,7 @@ async def test_a_small_paper_needs_no_thread_and_a_large_one_does(make: Make, mo
         assert large is not None
 
 
-async def test_a_paper_waits_for_a_locked_file_in_the_thread(make: Make, path: Path) -> None:
+async def test_a_document_waits_for_a_locked_file_in_the_thread(make: Make, path: Path) -> None:
     async with opened(make) as store:
         other = apsw.Connection(str(path))
         other.execute("BEGIN IMMEDIATE")
@@ -342,7 +313,7 @@ async def test_a_paper_waits_for_a_locked_file_in_the_thread(make: Make, path: P
         assert await store.document("kind", "key") is not None
 
 
-async def test_a_paper_does_not_overtake_the_thread(make: Make) -> None:
+async def test_a_document_does_not_overtake_the_thread(make: Make) -> None:
     async with opened(make) as store:
         writer = store._writer  # type: ignore[attr-defined]
         held, free = threading.Event(), threading.Event()

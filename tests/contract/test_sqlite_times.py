@@ -7,7 +7,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,10 +15,10 @@ from tests.scenarios.kit import make, sqlite_url
 
 from clicket import Policy, RetryableError, tool
 from clicket.ports import Query
-from clicket.stores.sqlite import SqliteStore, rows, schema
+from clicket.stores.sqlite import SqliteStore, rows
 from clicket.telemetry import from_journal
 from clicket.telemetry.journal_figures import of_journal
-from clicket.testing.store_kit import ALIVE, append, creation, opened
+from clicket.testing.store_kit import append, creation, opened
 
 _numbers = count()
 times = st.floats(0.0, 4_000.0) | st.sampled_from([0.0, 299.999, 300.0, 600.0, 900.0])
@@ -88,25 +87,3 @@ async def test_figures_of_a_time_read_no_record(tmp_path: Path, monkeypatch: pyt
     key = lambda figure: (figure.tool, figure.outcome, figure.error, figure.bucket or 0)  # noqa: E731
     assert sorted(found, key=key) == sorted(wanted, key=key)
     assert sum(figure.count for figure in found) == 9
-
-
-async def test_a_store_of_an_older_version_has_its_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "calls.db"
-    monkeypatch.setattr(schema, "_MIGRATIONS", schema._MIGRATIONS[:5])
-    monkeypatch.setattr(schema, "_TABLES", ())
-    connection = schema.connect(path, busy=1, synchronous="NORMAL")
-    schema.prepare(path, connection)
-    for n in range(4):
-        sql = """INSERT INTO calls (id, thread, caller, tool, state, seq, fence, claims, created_at)
-            VALUES (?, 't', '', 'tool', 'pending', 1, 1, 1, ?)"""
-        connection.execute(sql, (f"c{n}", 1_000.0 * n))
-    connection.close()
-    monkeypatch.undo()
-    store = SqliteStore(path)
-    await store.open(ALIVE)
-    try:
-        assert {stored.id for stored in await store.history(Query(since=1_500.0))} == {"c2", "c3"}
-    finally:
-        await store.close()
-    with apsw.Connection(str(path)) as again:
-        assert again.pragma("user_version") == schema.VERSION

@@ -137,7 +137,9 @@ async def test_one_call_on_postgres_costs_at_most_seven_statements(postgres: Pos
             assert (await giver.call("work", {"x": n})).output == {"x": n}
         seconds, text = time.monotonic() - start, postgres.log[mark:]
     statements = re.findall(r"LOG:  (?:execute \S+?|statement): (.*)", text)
-    kinds = Counter(re.sub(r".*(append|pg_notify|claim_waiting|news|standings).*", r"\1", each) for each in statements)
+    kinds = Counter(
+        re.sub(r".*(append|pg_notify|claim_waiting|news|tool_health).*", r"\1", each) for each in statements
+    )
     looks = 2 * (seconds / 0.25 + 1)  # polls of the two processes, with or without calls
     assert 3 * calls <= kinds["append"] <= 3.2 * calls, "accept, claim and start, outcome"
     assert len(statements) - 3 * looks <= 7 * calls, kinds

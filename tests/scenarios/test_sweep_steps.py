@@ -89,30 +89,3 @@ async def test_a_file_shrinks_when_calls_are_removed(tmp_path: Path, monkeypatch
         while (await store.sweep(Keep(since=1e9), 400)).more:
             pass
         assert _pages(path) < full / 4
-
-
-async def test_a_file_of_an_older_version_shrinks_once_it_was_compacted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(retention, "SPARE_PAGES", 50)
-    path = tmp_path / "calls.db"
-    monkeypatch.setattr("clicket.stores.sqlite.schema.prepare_file", _without_giving_back)
-    async with opened(lambda: SqliteStore(path)) as store:
-        assert isinstance(store, SqliteStore)
-        await fill(store, 0, 1_000)
-        full = _pages(path)
-        while (await store.sweep(Keep(since=1e9), 400)).more:
-            pass
-        assert _pages(path) >= full
-        await store.compact()
-        await fill(store, 2_000, 1_000)
-        full = _pages(path)
-        while (await store.sweep(Keep(since=1e9), 400)).more:
-            pass
-        assert _pages(path) < full / 2
-
-
-def _without_giving_back(*given: Any, **named: Any) -> None:
-    from clicket.sqlite_file import prepare
-
-    prepare(*given, **{**named, "gives_back": False})

@@ -35,6 +35,14 @@ async def test_a_newer_schema_is_refused_and_left_alone(make: Make, sql: Any) ->
     assert sql("SELECT max(number) FROM clicket_migrations") == [(99,)]
 
 
+async def test_a_schema_of_another_layout_is_refused_and_left_alone(make: Make, sql: Any) -> None:
+    async with opened(make):
+        sql("UPDATE clicket_migrations SET name = 'tables'")
+    with pytest.raises(StoreUnavailable, match="in another way"):
+        await make().open(ALIVE)
+    assert sql("SELECT number, name FROM clicket_migrations") == [(1, "tables")]
+
+
 async def test_a_foreign_schema_is_refused_and_left_alone(make: Make, sql: Any, schema: str) -> None:
     sql(f"CREATE SCHEMA {schema}; CREATE TABLE calls (mine text)")
     with pytest.raises(StoreUnavailable, match="another program"):

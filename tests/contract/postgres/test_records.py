@@ -44,7 +44,7 @@ async def test_an_outcome_and_what_it_adds_are_one_transaction(make: Make, sql: 
     async with opened(make) as store:
         changes = [await created(store, f"c{n}") for n in range(20)]
         assert await append(store, *map(_ending, changes)) == [None] * 20
-        marks = " UNION ".join(f"SELECT xmin::text FROM {table}" for table in ("calls", "standings", "figures"))
+        marks = " UNION ".join(f"SELECT xmin::text FROM {table}" for table in ("calls", "tool_health", "figures"))
         assert len(sql(marks)) == 1
         assert (await health(store)).consecutive_failures == 20
 
@@ -209,22 +209,22 @@ async def test_figures_outlive_their_owners(make: Make, sql: Any) -> None:
 
 async def test_what_is_written_beside_calls_is_written_once(server: PostgresServer, schema: str) -> None:
     async with a_line(server) as line, opened(lambda: through(line, schema)) as store:
-        line.cut_next_answer(b"put_paper(")
+        line.cut_next_answer(b"put_document(")
         assert await store.put_document("kind", "key", b"1", 0)
-        line.cut_next_answer(b"put_paper(")
+        line.cut_next_answer(b"put_document(")
         assert await store.put_document("kind", "key", b"2", 1)
-        line.cut_next_answer(b"put_paper(")
+        line.cut_next_answer(b"put_document(")
         assert await store.put_document("kind", "key", b"3", None)
         assert line.cuts == 3
         document = await store.document("kind", "key")
         assert document is not None
         assert (document.body, document.version) == (b"3", 3)
-        line.cut_next_answer(b"delete_paper(")
+        line.cut_next_answer(b"delete_document(")
         assert await store.delete_document("kind", "key")
         assert line.cuts == 4
         assert not await store.delete_document("kind", "key")
         for version in range(2):
-            line.cut_next_answer(b"put_standing(")
+            line.cut_next_answer(b"put_tool_health(")
             assert await store.put_tool_health("", "t", ToolHealth(tool="tool"), version)
         assert (line.cuts, (await health(store)).version) == (6, 2)
         for number in range(1, 3):
@@ -278,7 +278,7 @@ async def test_names_that_cannot_be_stored_find_nothing(make: Make) -> None:
         assert [each.reason for each in await store.tool_health("", "t")] == ["?", "a\ufffdb"]
 
 
-async def test_keys_of_papers_may_be_longer_than_an_index_takes(make: Make) -> None:
+async def test_keys_of_documents_may_be_longer_than_an_index_takes(make: Make) -> None:
     long = "".join(random.Random(1).choices("abcdefghij\U0001f600", k=5_000))  # it compresses badly
     keys = sorted([long, long + "a", long[:200], long[:201], long[:199] + "z", "a", "z"])
     async with opened(make) as store:
@@ -291,13 +291,13 @@ async def test_keys_of_papers_may_be_longer_than_an_index_takes(make: Make) -> N
         assert found == keys
 
 
-async def test_old_standings_are_not_waited_for(make: Make, server: PostgresServer, schema: str) -> None:
+async def test_old_tool_health_is_not_waited_for(make: Make, server: PostgresServer, schema: str) -> None:
     async with opened(make) as store:
         for n in range(3):
             await store.put_tool_health("", "t", ToolHealth(tool=f"tool{n}", updated_at=float(n)), 0)
         options = f"-c search_path={schema}"
         with psycopg.connect(server.url(), options=options) as connection:
-            connection.execute("SELECT FROM standings WHERE tool = 'tool0' FOR UPDATE")
+            connection.execute("SELECT FROM tool_health WHERE tool = 'tool0' FOR UPDATE")
             async with asyncio.timeout(PATIENCE):
                 await store.sweep(Keep(health_since=2.0), 10)
             assert [each.tool for each in await store.tool_health("", "t")] == ["tool0", "tool2"]
@@ -305,37 +305,32 @@ async def test_old_standings_are_not_waited_for(make: Make, server: PostgresServ
         assert [each.tool for each in await store.tool_health("", "t")] == ["tool2"]
 
 
-# Processes of the previous version.
+# Versions.
 
 
-async def test_a_process_without_tallies_continues(make: Make, server: PostgresServer, schema: str) -> None:
-    unit = """[{"id": "a", "place": "00", "thread": "t", "caller": "", "tool": "tool", "expect": 0, "last": 1, "fence": 1,
-        "state": "pending", "created_at": 1, "request": false, "key": 0, "owned": true, "priority": 0, "size": 2}]"""
-    async with opened(make) as store:
-        with psycopg.connect(server.url(), autocommit=True, options=f"-c search_path={schema}") as old:
-            ((me, epoch),) = old.execute("SELECT id, epoch FROM owners").fetchall()
-            append = "SELECT outcomes FROM append(%s, %s, false, %s::json, NULL, %s)"
-            ((keys,),) = old.execute(append, [me, epoch, unit, b"[]"]).fetchall()
-            assert keys[0] > 0
-            assert old.execute("SELECT erase(%s, %s, %s::json, %s)", [me, epoch, unit, b"[]"]).fetchall() == [(1,)]
-        await recorded(store, "b", stats())
-        assert await _counted(store) == 1
-
-
-async def test_tables_and_functions_of_an_older_version_are_migrated(
+async def test_tables_are_migrated_and_functions_made_anew(
     make: Make, sql: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older = "CREATE FUNCTION append(me bigint) RETURNS bigint LANGUAGE sql AS 'SELECT me'"
-    with monkeypatch.context() as patch:
-        patch.setattr(schemas, "_MIGRATIONS", schemas._MIGRATIONS[:2])
-        patch.setattr(schemas, "VERSION", schemas._MIGRATIONS[-1][0])
-        patch.setattr(schemas, "_FUNCTIONS", [older])
-        with pytest.raises(StoreUnavailable):  # the tables are made, and then functions are missing
-            await make().open(ALIVE)
-    assert sql("SELECT max(number) FROM clicket_migrations") == [(schemas._MIGRATIONS[1][0],)]
     async with opened(make) as store:
-        await recorded(store, "b", stats())
-        assert await _counted(store) == 1
-    assert sql(
-        "SELECT count(*) FROM pg_proc WHERE proname = 'append' AND pronamespace = current_schema()::regnamespace"
-    ) == [(1,)]
+        await recorded(store, "a", stats())
+    more = "ALTER TABLE calls ADD COLUMN more text"
+    with monkeypatch.context() as patch:
+        patch.setattr(schemas, "VERSION", 2)
+        patch.setattr(schemas, "_MIGRATIONS", [*schemas._MIGRATIONS, (2, "more", f"{more}; no SQL")])
+        with pytest.raises(StoreUnavailable, match="left as it was"):
+            await make().open(ALIVE)
+        assert sql("SELECT number FROM clicket_migrations") == [(1,)]
+        patch.setattr(schemas, "_MIGRATIONS", [*schemas._MIGRATIONS[:1], (2, "more", more)])
+        patch.setattr(
+            schemas,
+            "_FUNCTIONS",
+            [*schemas._FUNCTIONS, "CREATE FUNCTION more() RETURNS text LANGUAGE sql AS 'SELECT 1'"],
+        )
+        async with opened(make) as store:
+            await recorded(store, "b", stats())
+            assert await _counted(store) == 2
+    assert sql("SELECT id, more FROM calls ORDER BY key") == [("a", None), ("b", None)]
+    names = "SELECT proname FROM pg_proc WHERE proname IN ('append', 'more') AND pronamespace = current_schema()::regnamespace"
+    assert sorted(sql(names)) == [("append",), ("more",)]
+    with pytest.raises(StoreUnavailable, match="newer clicket"):
+        await make().open(ALIVE)

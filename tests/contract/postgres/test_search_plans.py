@@ -55,18 +55,3 @@ async def test_filters_are_answered_by_an_index(
         found = await store.history(Query(until=1_003.0))
         assert [stored.id for stored in found] == ["c2", "c1", "c0"]
         assert [stored.id for stored in await store.history(Query(metadata=(("user", "u5"),)))] == ["c5"]
-
-
-async def test_calls_of_an_older_version_are_found(make: Make, sql: Callable[..., list[Any]]) -> None:
-    async with opened(make) as store:
-        await fill(store, 0, 30)
-    sql("DROP INDEX calls_request, calls_code, calls_tool_ended_badly, calls_caller, calls_ended")
-    sql("CREATE INDEX calls_ended ON calls (ended_at, key) WHERE ended_at IS NOT NULL")
-    sql("ALTER TABLE calls DROP COLUMN request_id, DROP COLUMN code, DROP COLUMN kept")
-    sql("DROP TABLE call_times")
-    sql("DELETE FROM clicket_migrations WHERE number >= 16")
-    sql(r"UPDATE events SET body = '\xff'::bytea WHERE call = (SELECT key FROM calls WHERE id = 'c20')")
-    async with opened(make) as store:
-        assert [stored.id for stored in await store.history(Query(request_id="r11"))] == ["c11"]
-        assert [stored.id for stored in await store.history(Query(code="tool_error"))] == ["c10", "c0"]
-        assert [stored.id for stored in await store.history(Query(until=1_002.0))] == ["c1", "c0"]

@@ -73,7 +73,7 @@ def _content(raw: Any, prefix: str) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for name in sorted(key.decode() for key in raw.scan_iter(f"{base}*")):
         kind, short = raw.type(name), name.removeprefix(base)
-        if short.startswith("paper:"):
+        if short.startswith("document:"):
             continue  # the secret of each store
         if short == "meta":
             content[short] = raw.hget(name, "ended_bytes")
@@ -84,7 +84,7 @@ def _content(raw: Any, prefix: str) -> dict[str, Any]:
         elif kind == b"stream":
             content[short] = raw.xrange(name)
         elif kind == b"hash":
-            packed = short.startswith(("standings:", "figures:", "tombs"))
+            packed = short.startswith(("tool_health:", "figures:", "tombs"))
             unpack = msgspec.msgpack.decode if packed else bytes
             content[short] = {field: unpack(value) for field, value in raw.hgetall(name).items()}
     return content

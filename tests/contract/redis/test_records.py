@@ -20,7 +20,7 @@ from tests.redis_server import RedisServer, redis_server
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.ports import Append, Keep, Query, ToolHealth, Unstorable
+from clicket.ports import Append, Keep, ToolHealth, Unstorable
 from clicket.stores.redis import RedisStore
 from clicket.testing.store_kit import append, created, creation, news, opened
 from clicket.testing.store_stats import health, recorded, stats
@@ -47,7 +47,7 @@ def _impatient(store: Any) -> Iterator[None]:
         wait(30.0)
 
 
-NOTICES = ("paper:7:noticessecret", "papers:notices")
+NOTICES = ("document:7:noticessecret", "documents:notices")
 """The secret that signs notices lives as long as the store."""
 
 
@@ -149,7 +149,7 @@ async def test_what_is_counted_equals_what_ended_whatever_breaks(tmp_path: Path,
             assert sum(each.version for each in found) == ended
 
 
-async def test_nothing_is_left_of_standings_that_were_forgotten(make: Make, raw: Any, prefix: str) -> None:
+async def test_nothing_is_left_of_tool_health_that_was_forgotten(make: Make, raw: Any, prefix: str) -> None:
     async with opened(make) as store:
         for n in range(1_200):
             await store.put_tool_health(f"{n % 7}:", f"{n}:x", ToolHealth(tool=f"t:{n}", updated_at=float(n)), 0)
@@ -216,7 +216,7 @@ def _second(proxy: Any, marker: bytes) -> Callable[[bytes], bool]:
 # Large, malformed, and with a full server.
 
 
-async def test_papers_and_lines_of_many_megabytes_are_read_in_steps(make: Make) -> None:
+async def test_documents_and_lines_of_many_megabytes_are_read_in_steps(make: Make) -> None:
     body = b"x" * 1_500_000
     async with opened(make) as store:
         for n in range(8):
@@ -249,9 +249,9 @@ async def test_what_somebody_else_wrote_is_said_to_be_damaged(make: Make, raw: A
         await recorded(store, "a", stats())
         await store.put_document("kind", "key", b"1", 0)
         await store.audit([b"1"])
-        raw.hset(f"{{{prefix}}}:standings:0:1:t", "other", "junk")
+        raw.hset(f"{{{prefix}}}:tool_health:0:1:t", "other", "junk")
         raw.hset(f"{{{prefix}}}:figures:", "junk", "junk")
-        raw.hset(f"{{{prefix}}}:paper:4:kindkey", "version", "junk")
+        raw.hset(f"{{{prefix}}}:document:4:kindkey", "version", "junk")
         raw.xadd(f"{{{prefix}}}:audit", {"b": "1", "at": "junk"}, id="7-0")
         for read in (store.tool_health("", "t"), store.figures(), store.document("kind", "key"), store.audited()):
             with pytest.raises(StoreUnavailable, match="not what clicket wrote"):
@@ -316,21 +316,13 @@ async def test_records_survive_a_kill_and_never_go_by_themselves(tmp_path: Path,
             assert await store.document("kind", "key") is not None
             with redis.Redis(port=server.port) as raw:
                 lasting = [key for key in raw.keys(f"{{{prefix}}}:*") if raw.ttl(key) == -1]
-            for name in ("standings:", "standing_times", "figures:", "counted", "paper:", "papers:", "audit"):
+            for name in (
+                "tool_health:",
+                "tool_health_times",
+                "figures:",
+                "counted",
+                "document:",
+                "documents:",
+                "audit",
+            ):
                 assert any(key.decode().startswith(f"{{{prefix}}}:{name}") for key in lasting), name
-
-
-async def test_a_store_of_the_version_before_is_taken_over(make: Make, raw: Any, prefix: str) -> None:
-    async with opened(make) as store:
-        first = await created(store, "a")
-        raw.hset(f"{{{prefix}}}:meta", "schema", 1)
-        assert await append(store, news(first, waiting_for="approval")) == [None]
-    async with opened(make) as store:
-        assert raw.hget(f"{{{prefix}}}:meta", "schema") == b"4"
-        assert [stored.id for stored in await store.history(Query(waiting_for="approval"))] == ["a"]
-        (claimed,) = await store.claim_waiting(frozenset({"tool"}), 10)
-        late = Append(first.call, 2, claimed.fence, news(news(first)).unit, State.FAILED)
-        late.key, late.ended_at, late.waiting_for = claimed.key, 200.0, "approval"
-        assert await append(store, late) == [None]
-        assert await store.history(Query(waiting_for="approval")) == []
-        assert not raw.exists(f"{{{prefix}}}:awaiting:approval")

@@ -101,7 +101,7 @@ async def test_a_call_is_never_written_into_another_one(make: Make, raw: Any, pr
 # Keys that expire.
 
 
-NOTICES = ("paper:7:noticessecret", "papers:notices")
+NOTICES = ("document:7:noticessecret", "documents:notices")
 """The secret that signs notices lives as long as the store."""
 
 

@@ -95,8 +95,8 @@ async def test_a_store_of_another_kind_is_refused_and_left_alone(make: Make, raw
         await make().open(ALIVE)
     raw.delete(f"{{{prefix}}}:all")
     async with opened(make):
-        raw.hset(f"{{{prefix}}}:meta", "schema", 99)
-    with pytest.raises(StoreUnavailable, match="newer clicket"):
+        raw.hset(f"{{{prefix}}}:meta", "version", 99)
+    with pytest.raises(StoreUnavailable, match="another version of clicket"):
         await make().open(ALIVE)
 
 

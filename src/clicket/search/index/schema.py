@@ -22,17 +22,19 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE documents (
             key INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, title BLOB NOT NULL, text BLOB NOT NULL, url BLOB NOT NULL,
             source BLOB NOT NULL, hash BLOB NOT NULL, page BLOB NOT NULL) STRICT""",
+        "CREATE INDEX documents_ids ON documents (key, id)",  # an id is read without the page of its text
         # Keys of passages are reused, so that lists by key stay as short as the index.
         """CREATE TABLE passages (
             key INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
-            length INTEGER NOT NULL, headings BLOB NOT NULL) STRICT""",
+            length INTEGER NOT NULL, headings BLOB NOT NULL, terms INTEGER NOT NULL) STRICT""",
         "CREATE INDEX passages_document ON passages (document)",
         "CREATE TABLE free (key INTEGER PRIMARY KEY) STRICT",
-        # Without positions: half the size, and read twice as fast. The number of occurrences is a token of its own.
-        "CREATE VIRTUAL TABLE postings USING fts5 (terms, content='', contentless_delete=1, detail=none, tokenize='ascii')",
-        "CREATE VIRTUAL TABLE instances USING fts5vocab (postings, instance)",
-        # FTS5 would count by a scan.
-        "CREATE TABLE frequencies (term TEXT NOT NULL PRIMARY KEY, passages INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+        # Posting lists are read as they are, many times faster than FTS5 lists them; see `list_writer`. `bits`: of blocks of long lists.
+        """CREATE TABLE posting_lists (
+            key INTEGER PRIMARY KEY, term TEXT NOT NULL, block INTEGER NOT NULL, size INTEGER NOT NULL, entries BLOB NOT NULL,
+            bits BLOB) STRICT""",
+        # The number of passages with a term is read from here, without the lists.
+        "CREATE INDEX posting_lists_term ON posting_lists (term, block, size)",
         """CREATE TABLE names (
             name TEXT NOT NULL, rank INTEGER NOT NULL, document INTEGER NOT NULL,
             PRIMARY KEY (name, rank, document)) STRICT, WITHOUT ROWID""",
@@ -55,29 +57,6 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TRIGGER documents_gone AFTER DELETE ON documents BEGIN
             DELETE FROM holdings WHERE document = OLD.key; END""",
     ),
-    (  # Posting lists that are read as they are, many times faster than FTS5 lists them; see `list_writer`.
-        """CREATE TABLE posting_lists (
-            key INTEGER PRIMARY KEY, term TEXT NOT NULL, block INTEGER NOT NULL, size INTEGER NOT NULL, entries BLOB NOT NULL) STRICT""",
-        # The number of passages with a term is read from here, without the lists.
-        "CREATE INDEX posting_lists_term ON posting_lists (term, block, size)",
-        "ALTER TABLE passages ADD COLUMN terms INTEGER NOT NULL DEFAULT 0",
-        # In FTS5 the number of occurrences was a token of its own: the term and a character from U+E002 to U+E00F.
-        """UPDATE passages SET terms = c.count FROM (
-            SELECT doc, count(*) AS count FROM instances WHERE unicode(substr(term, -1)) NOT BETWEEN 0xE002 AND 0xE00F GROUP BY doc
-            ) c WHERE c.doc = passages.key""",
-        """INSERT INTO posting_lists (term, block, size, entries)
-            SELECT term, 0, count(*), unhex(group_concat(printf('%02x%02x%02x%02x',
-                entry & 255, entry >> 8 & 255, entry >> 16 & 255, entry >> 24 & 255), '' ORDER BY entry))
-            FROM (SELECT CASE WHEN mark BETWEEN 0xE002 AND 0xE00F THEN substr(token, 1, length(token) - 1) ELSE token END AS term,
-                    doc * 16 + max(CASE WHEN mark BETWEEN 0xE002 AND 0xE00F THEN mark - 0xE000 ELSE 1 END) AS entry
-                FROM (SELECT term AS token, unicode(substr(term, -1)) AS mark, doc FROM instances) GROUP BY 1, doc)
-            GROUP BY term""",
-        "DROP TABLE instances",
-        "DROP TABLE postings",
-        "DROP TABLE frequencies",
-    ),
-    ("ALTER TABLE posting_lists ADD COLUMN bits BLOB",),  # of blocks of long lists; see `list_writer`
-    ("CREATE INDEX documents_ids ON documents (key, id)",),  # an id is read without the page of its text
 )
 VERSION = len(_MIGRATIONS)
 
@@ -86,6 +65,7 @@ _ADVICE = {
     "damaged": "move it away and index again.",
     "foreign": "choose another path for the index.",
     "newer": "upgrade clicket, or index again under another path.",
+    "unknown": "index again under another path.",
 }
 
 

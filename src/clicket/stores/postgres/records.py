@@ -22,32 +22,30 @@ __all__ = ["Records", "document_hash"]
 
 _THREAD_HEALTH = """SELECT tool, completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at,
     last_error, status, reason, by, announced, updated_at, version, tool_version
-    , encode(place, 'hex') FROM standings
+    , encode(place, 'hex') FROM tool_health
     WHERE place = ANY (ARRAY(SELECT decode(p, 'hex') FROM unnest($1::text[]) AS p)) ORDER BY tool"""
-_PUT_HEALTH = """SELECT put_standing($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bigint,
+_PUT_HEALTH = """SELECT put_tool_health($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bigint,
     $8::json)"""
 # Found by a look at all rows, as their times have no index; removed a few at a time, if no outcome changed them since.
-_OLD = "SELECT place, tool FROM standings WHERE updated_at < $1::float8 AND status IS NULL LIMIT $2::bigint"
+_OLD = "SELECT place, tool FROM tool_health WHERE updated_at < $1::float8 AND status IS NULL LIMIT $2::bigint"
 _FORGET = """WITH old AS (
-        SELECT s.place, s.tool FROM standings s JOIN unnest($2::text[], $3::text[]) AS o(place, tool)
+        SELECT s.place, s.tool FROM tool_health s JOIN unnest($2::text[], $3::text[]) AS o(place, tool)
             ON s.place = decode(o.place, 'hex') AND s.tool = o.tool
         WHERE s.updated_at < $1::float8 AND s.status IS NULL ORDER BY s.place, s.tool FOR UPDATE OF s SKIP LOCKED)
-    DELETE FROM standings s USING old o WHERE s.place = o.place AND s.tool = o.tool"""
+    DELETE FROM tool_health s USING old o WHERE s.place = o.place AND s.tool = o.tool"""
 _FIGURES = """SELECT min(caller), min(tool), min(outcome), min(error), min(bucket), sum(count)::bigint, sum(seconds),
     min(least), max(most) FROM figures WHERE $1::text IS NULL OR caller = $1::text
     GROUP BY label HAVING sum(count) > 0 ORDER BY 1, 2, 3, 4, 5"""
-_DOCUMENT = (
-    "SELECT kind, key, body, version, updated_at FROM papers WHERE kind = $1::text AND hash = decode($2::text, 'hex')"
-)
-_DOCUMENTS = """SELECT kind, key, body, version, updated_at FROM papers
+_DOCUMENT = "SELECT kind, key, body, version, updated_at FROM documents WHERE kind = $1::text AND hash = decode($2::text, 'hex')"
+_DOCUMENTS = """SELECT kind, key, body, version, updated_at FROM documents
     WHERE kind = $1::text AND left(key, 200) >= left($2::text, 200) AND key > $2::text
     ORDER BY left(key, 200), key LIMIT $3::bigint"""
 _PUT_DOCUMENT = (
-    """SELECT put_paper($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bytea, $8::bigint)"""
+    """SELECT put_document($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bytea, $8::bigint)"""
 )
-_PUT_DOCUMENTS = """SELECT put_papers($1::bigint, $2::bigint, $3::bigint, $4::text[], $5::text[], $6::text[], $7::integer[],
+_PUT_DOCUMENTS = """SELECT put_documents($1::bigint, $2::bigint, $3::bigint, $4::text[], $5::text[], $6::text[], $7::integer[],
     $8::bytea, $9::bigint[])"""
-_DELETE_DOCUMENT = "SELECT delete_paper($1::bigint, $2::bigint, $3::text, $4::text)"
+_DELETE_DOCUMENT = "SELECT delete_document($1::bigint, $2::bigint, $3::text, $4::text)"
 _AUDIT = "SELECT add_to_audit($1::bigint, $2::bigint, $3::bigint, $4::integer[], $5::bytea)"
 _AUDITED = """SELECT number, at, body FROM audit WHERE $1::bigint IS NULL OR number < $1::bigint
     ORDER BY number DESC LIMIT $2::bigint"""

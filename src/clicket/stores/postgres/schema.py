@@ -104,17 +104,24 @@ async def _version(server: Server, connection: Connection) -> int:
             )
         return 0
     try:
-        sql = f"SELECT coalesce(max(number), 0) FROM {quoted(schema)}.clicket_migrations"  # noqa: S608  # a checked name
-        ((version,),) = await connection.run(sql, limit=server.limit)
+        sql = f"SELECT number, name FROM {quoted(schema)}.clicket_migrations ORDER BY number"  # noqa: S608  # a checked name
+        applied = await connection.run(sql, limit=server.limit)
     except Refused as refused:
         raise _refusal(server, f"has a schema {schema!r} that cannot be read: {refused}. Check its owner.") from refused
-    if version > VERSION:
+    known = [(number, name) for number, name, _ in _MIGRATIONS]
+    if applied[: len(known)] != known[: len(applied)]:
         raise _refusal(
             server,
-            f"was written by a newer clicket (schema {version}, this one knows {VERSION}). It was left untouched: upgrade "
+            f"has a schema {schema!r} that was made in another way than this clicket makes it. It was left untouched: open it with "
+            "the clicket that wrote it, or name another, with ?schema=.",
+        )
+    if len(applied) > len(known):
+        raise _refusal(
+            server,
+            f"was written by a newer clicket (schema {applied[-1][0]}, this one knows {VERSION}). It was left untouched: upgrade "
             "clicket, or use another schema.",
         )
-    return int(version)
+    return len(applied)
 
 
 async def _migrate(server: Server, connection: Connection) -> None:

@@ -100,17 +100,17 @@ class Records:
         return None if row[0] is None else self._document(kind, key.encode(), *row)
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-        paper: dict[str, Any] = (
+        document: dict[str, Any] = (
             {"kind": kind, "key": key} if expect is None else {"kind": kind, "key": key, "expect": expect}
         )
-        return await self._put([paper], [body])
+        return await self._put([document], [body])
 
     async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
-        papers = [{"kind": write.kind, "key": write.key, "expect": write.expect} for write in writes]
-        return await self._put(papers, [write.body for write in writes])
+        documents = [{"kind": write.kind, "key": write.key, "expect": write.expect} for write in writes]
+        return await self._put(documents, [write.body for write in writes])
 
-    async def _put(self, papers: list[dict[str, Any]], bodies: list[bytes]) -> bool:
-        arguments = {"papers": papers, "ticket": system.random_hex(16)}
+    async def _put(self, documents: list[dict[str, Any]], bodies: list[bytes]) -> bool:
+        arguments = {"documents": documents, "ticket": system.random_hex(16)}
         return bool(await self._session.write("put_documents", arguments, *map(bytes, bodies)))
 
     async def delete_document(self, kind: str, key: str) -> bool:

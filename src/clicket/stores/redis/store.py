@@ -69,7 +69,7 @@ __all__ = ["RedisStore"]
 
 logger = logging.getLogger("clicket.stores.redis")
 
-SCHEMA = 4
+VERSION = 1
 _GRACE = 7 * 24 * 3600.0
 """Seconds that an ended call's keys stay beyond retention, for the sweep to find them."""
 _STEP = 100
@@ -140,7 +140,7 @@ class RedisStore:
             await self._connect(connection)
             before = system.monotonic()
             arguments = {
-                "schema": SCHEMA,
+                "version": VERSION,
                 "store": system.random_hex(16),
                 "ticket": system.random_hex(16),
                 "owner": session.owner,
@@ -194,7 +194,7 @@ class RedisStore:
                 logger.warning("%s: %s", self.url, risk)
 
     def _accepted(self, session: Session, response: list[bytes]) -> float:
-        """Keep the store's mark and our owner id; returns the server's time. Refuses a foreign or newer store."""
+        """Keep the store's mark and our owner id; returns the server's time. Refuses a foreign store, or one of another version."""
         texts = [text.decode(errors="replace") for text in response]
         if texts[0] == "foreign":
             raise StoreUnavailable(
@@ -202,10 +202,10 @@ class RedisStore:
                 "choose another prefix (redis://…?prefix=NAME) or another database.",
                 url=self.url,
             )
-        if texts[0] == "schema":
+        if texts[0] == "version":
             raise StoreUnavailable(
-                f"{self.url} was written by a newer clicket (schema {texts[1]}, this one knows {SCHEMA}). "
-                "It was left untouched: upgrade clicket, or choose another prefix (redis://…?prefix=NAME).",
+                f"{self.url} was written by another version of clicket (schema {texts[1]}, this one knows {VERSION}). It was left "
+                "untouched: open it with the clicket that wrote it, or choose another prefix (redis://…?prefix=NAME).",
                 url=self.url,
             )
         session.store, session.me = texts[1], int(texts[2])

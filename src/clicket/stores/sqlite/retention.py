@@ -20,7 +20,6 @@ __all__ = [
 _KEYS = "(SELECT value FROM json_each(?1))"
 _DELETE_EVENTS = f"""DELETE FROM events WHERE row IN (SELECT events.row FROM json_each(?1) AS going CROSS JOIN events
     ON events.row > going.value << {EVENT_BITS} AND events.row < (going.value + 1) << {EVENT_BITS})"""  # noqa: S608  # constants
-_INCREMENTAL = 2
 _PAGES_AT_ONCE = 200
 SPARE_PAGES = 1_000
 """Free pages that stay in the file: the next calls use them."""
@@ -114,8 +113,8 @@ def count_over(connection: apsw.Connection, keep: Keep) -> Sweep:
 
 
 def give_back(connection: apsw.Connection) -> bool:
-    """Return some free pages to the disk. True: there are more. Files of earlier versions keep theirs until they are compacted."""
-    if connection.pragma("auto_vacuum") != _INCREMENTAL or connection.pragma("freelist_count") <= SPARE_PAGES:
+    """Return some free pages to the disk. True: there are more."""
+    if connection.pragma("freelist_count") <= SPARE_PAGES:
         return False
     connection.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
     return bool(connection.pragma("freelist_count") > SPARE_PAGES)

@@ -394,9 +394,7 @@ class SqliteStore:
             raise StoreUnavailable(f"{self.path} is closed.")
 
         def vacuum() -> None:
-            writer.connection.execute(
-                "PRAGMA auto_vacuum=INCREMENTAL; VACUUM"
-            )  # from now on it gives space back by itself
+            writer.connection.execute("VACUUM")
             with contextlib.suppress(apsw.BusyError):  # a reader is active: the log is cut later
                 self._checkpointer.copy(writer.connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
 

@@ -1,4 +1,4 @@
-"""Posting lists: long ones, keys that are used again, terms that another version stored, and files of the first version."""
+"""Posting lists: long ones, keys that are used again, and terms that another version of the code that reads texts stored."""
 
 from __future__ import annotations
 
@@ -9,16 +9,6 @@ from pathlib import Path
 import apsw
 
 from clicket.search.index.index import Index
-
-SECOND_VERSION_REMOVED = (
-    "DROP INDEX documents_ids",
-    "DROP TABLE posting_lists",
-    "ALTER TABLE passages DROP COLUMN terms",
-    "CREATE VIRTUAL TABLE postings USING fts5 (terms, content='', contentless_delete=1, detail=none, tokenize='ascii')",
-    "CREATE VIRTUAL TABLE instances USING fts5vocab (postings, instance)",
-    "CREATE TABLE frequencies (term TEXT NOT NULL PRIMARY KEY, passages INTEGER NOT NULL) STRICT, WITHOUT ROWID",
-)
-"""What makes an empty table structure of the first version of a file of the second."""
 
 
 def test_long_lists_stay_right_when_passages_come_and_go(tmp_path: Path) -> None:
@@ -58,7 +48,7 @@ def test_every_block_of_a_list_that_became_long_has_its_bits(tmp_path: Path) -> 
 
 
 def test_a_long_list_without_bits_gives_the_same_scores(tmp_path: Path) -> None:
-    """Bits are missing in a file of an older version, and where few passages have the term."""
+    """Bits are missing where few passages have the term, and where they would be large."""
     path, chance = tmp_path / "index.db", random.Random(7)
     rows = [
         {"id": str(number), "text": "gnu " * chance.choice((1, 1, 1, 2, 4, 7)) + "okapi " * chance.randrange(9)}
@@ -93,33 +83,3 @@ def test_a_document_twice_in_one_change_counts_once() -> None:
         index.add([{"id": "1", "text": "okapi zebra"}, {"id": "1", "text": "zebra"}, {"id": "2", "text": "okapi"}])
         assert list(index.frequencies(["okapi", "zebra"])) == [1, 1]
         assert [one.id for one in index.find("okapi")] == ["2"]
-
-
-def test_a_file_of_the_first_version_is_converted(tmp_path: Path) -> None:
-    """There the postings were in FTS5, and a number of occurrences was a token of its own."""
-    path = tmp_path / "index.db"
-    rows = [
-        {"id": "1", "title": "Zebra", "text": "zebra zebra okapi"},
-        {"id": "2", "title": "", "text": "okapi json.loads 北京"},
-        {"id": "3", "title": "Gnu", "text": "zebra " * 40},
-    ]
-    with Index.open(path) as index:
-        index.add(rows)
-        found = {query: index.find(query) for query in ("zebra", "okapi", "json.loads", "北京", "京")}
-        counts = list(index.frequencies(["zebra", "okapi", "北京"]))
-    with closing(apsw.Connection(str(path))) as connection:
-        stored: dict[int, list[str]] = {}
-        for term, entries in connection.execute("SELECT term, entries FROM posting_lists").fetchall():
-            for at in range(0, len(entries), 4):
-                passage, count = divmod(int.from_bytes(entries[at : at + 4], "little"), 16)
-                stored.setdefault(passage, []).extend([term] if count == 1 else [term, term + chr(0xE000 + count)])
-        for statement in SECOND_VERSION_REMOVED:
-            connection.execute(statement)
-        for passage, tokens in stored.items():
-            connection.execute("INSERT INTO postings (rowid, terms) VALUES (?, ?)", (passage, " ".join(tokens)))
-        connection.pragma("user_version", 1)
-    with Index.open(path) as index:
-        assert {query: index.find(query) for query in found} == found
-        assert list(index.frequencies(["zebra", "okapi", "北京"])) == counts
-        index.remove(["3"])
-        assert list(index.frequencies(["zebra"])) == [1]

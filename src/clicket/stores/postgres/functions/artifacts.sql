@@ -39,8 +39,3 @@ BEGIN
     SELECT coalesce(array_agg(gone.id), '{}'), count(*), coalesce(sum(gone.size), 0) INTO ids, number, weight FROM gone;
     DELETE FROM pieces WHERE blob = ANY (ids);
 END $$;
-
--- The old name of it: processes that opened the store before migration 4 call it.
-CREATE FUNCTION remove_blobs(names text[]) RETURNS integer LANGUAGE sql AS $$
-    SELECT number FROM drop_blobs(names);
-$$;

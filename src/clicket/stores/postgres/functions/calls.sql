@@ -1,11 +1,11 @@
 -- Events of calls, and the removal of calls.
 
--- Append units of events. Processes of older versions give neither `runs` nor `sums`. A claiming unit (`claim`) takes a call that has no owner: the call must be as its writer knows it,
--- and its fence the one before the unit's. It never waits for a lock: another process that has the row locked is claiming it or writing
--- to it. `givers`: for each unit the giver of its call, 0 if there is none. `ticket`: `tell` follows, and needs the outcomes.
+-- Append units of events. A claiming unit (`claim`) takes a call that has no owner: the call must be as its writer knows it, and its fence
+-- the one before the unit's. It never waits for a lock: another process that has the row locked is claiming it or writing to it.
+-- `givers`: for each unit the giver of its call, 0 if there is none. `ticket`: `tell` follows, and needs the outcomes.
 CREATE FUNCTION append(
     me bigint, my_epoch bigint, again boolean, units json, uses json, bodies bytea,
-    runs json DEFAULT NULL, sums json DEFAULT NULL, alone boolean DEFAULT true, ticket text DEFAULT NULL,
+    runs json, sums json, alone boolean, ticket text,
     OUT outcomes bigint[], OUT followed bigint[], OUT givers bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -52,7 +52,7 @@ BEGIN
                 ON CONFLICT (id, place) DO NOTHING RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
             -- The insertion waited for a removal of the former call: only now is everything seen that was written before that.
             IF unit.unless_hash IS NOT NULL AND its_key IS NOT NULL AND EXISTS (
-                SELECT FROM papers p WHERE p.kind = unit.unless_kind AND p.hash = decode(unit.unless_hash, 'hex')) THEN
+                SELECT FROM documents p WHERE p.kind = unit.unless_kind AND p.hash = decode(unit.unless_hash, 'hex')) THEN
                 DELETE FROM calls c WHERE c.key = its_key;
                 its_key := NULL;
             END IF;
@@ -212,9 +212,8 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION erase(
-    me bigint, my_epoch bigint, units json, bodies bytea, runs json DEFAULT NULL, sums json DEFAULT NULL
-) RETURNS integer LANGUAGE plpgsql AS $$
+CREATE FUNCTION erase(me bigint, my_epoch bigint, units json, bodies bytea, runs json, sums json)
+RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     unit record;
     its_key bigint;

@@ -1,15 +1,15 @@
 -- Tool health, figures, documents and the audit log.
 
--- What units that ended their calls add: `runs` to standings, `sums` to figures. Failures of another version of the tool than the
+-- What units that ended their calls add: `runs` to tool_health, `sums` to figures. Failures of another version of the tool than the
 -- stored one start at zero.
 CREATE FUNCTION count_tallies(me bigint, runs json, sums json, fresh boolean[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF runs IS NOT NULL THEN
-        INSERT INTO standings AS s (place, tool, caller, thread, completions, failures, consecutive_failures,
+        INSERT INTO tool_health AS s (place, tool, caller, thread, completions, failures, consecutive_failures,
                 first_success_at, last_success_at, last_failure_at, last_error, updated_at, version, mended, tool_version)
             SELECT decode(r.place, 'hex'), r.tool, r.caller, r.thread, r.completions, r.failures, r.streak,
                 r.first_success_at, r.last_success_at, r.last_failure_at, r.last_error, r.updated_at, r.writes, r.mended,
-                coalesce(r.tool_version, '')
+                r.tool_version
             FROM json_to_recordset(runs) AS r(unit integer, place text, tool text, caller text, thread text,
                 completions bigint, failures bigint, streak bigint, first_success_at float8, last_success_at float8,
                 last_failure_at float8, last_error text, updated_at float8, writes bigint, mended boolean,
@@ -45,9 +45,9 @@ BEGIN
         failures bigint)
     LOOP
         CONTINUE WHEN NOT erased[run.unit];
-        DELETE FROM standings s WHERE s.place = decode(run.place, 'hex') AND s.tool = run.tool AND s.version = 1;
+        DELETE FROM tool_health s WHERE s.place = decode(run.place, 'hex') AND s.tool = run.tool AND s.version = 1;
         CONTINUE WHEN FOUND; -- nothing else had ever touched it
-        UPDATE standings s SET completions = greatest(s.completions - run.completions, 0),
+        UPDATE tool_health s SET completions = greatest(s.completions - run.completions, 0),
                 failures = greatest(s.failures - run.failures, 0),
                 consecutive_failures = greatest(s.consecutive_failures - run.failures, 0), version = s.version + 1
             WHERE s.place = decode(run.place, 'hex') AND s.tool = run.tool;
@@ -62,7 +62,7 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION put_standing(
+CREATE FUNCTION put_tool_health(
     me bigint, my_epoch bigint, my_ticket bigint, its_place text, its_caller text, its_thread text, wanted bigint, given json
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -73,53 +73,53 @@ BEGIN
         consecutive_failures bigint, first_success_at float8, last_success_at float8, last_failure_at float8,
         last_error text, status text, reason text, "by" text, announced text, updated_at float8,
         tool_version text);
-    IF EXISTS (SELECT FROM standings s WHERE s.place = decode(its_place, 'hex') AND s.tool = g.tool AND s.ticket = my_ticket)
+    IF EXISTS (SELECT FROM tool_health s WHERE s.place = decode(its_place, 'hex') AND s.tool = g.tool AND s.ticket = my_ticket)
     THEN
         RETURN true; -- it was written, and only the answer was lost
     END IF;
     IF wanted = 0 THEN
-        INSERT INTO standings (place, tool, caller, thread, completions, failures, consecutive_failures, first_success_at,
+        INSERT INTO tool_health (place, tool, caller, thread, completions, failures, consecutive_failures, first_success_at,
                 last_success_at, last_failure_at, last_error, status, reason, "by", announced, updated_at, version, ticket,
                 tool_version)
             VALUES (decode(its_place, 'hex'), g.tool, its_caller, its_thread, g.completions, g.failures,
                 g.consecutive_failures, g.first_success_at, g.last_success_at, g.last_failure_at, g.last_error, g.status,
-                g.reason, g."by", g.announced, g.updated_at, 1, my_ticket, coalesce(g.tool_version, ''))
+                g.reason, g."by", g.announced, g.updated_at, 1, my_ticket, g.tool_version)
             ON CONFLICT DO NOTHING;
     ELSE
-        UPDATE standings s SET completions = g.completions, failures = g.failures,
+        UPDATE tool_health s SET completions = g.completions, failures = g.failures,
                 consecutive_failures = g.consecutive_failures, first_success_at = g.first_success_at,
                 last_success_at = g.last_success_at, last_failure_at = g.last_failure_at, last_error = g.last_error,
                 status = g.status, reason = g.reason, "by" = g."by", announced = g.announced, updated_at = g.updated_at,
-                version = wanted + 1, ticket = my_ticket, tool_version = coalesce(g.tool_version, '')
+                version = wanted + 1, ticket = my_ticket, tool_version = g.tool_version
             WHERE s.place = decode(its_place, 'hex') AND s.tool = g.tool AND s.version = wanted;
     END IF;
     RETURN FOUND;
 END $$;
 
-CREATE FUNCTION put_paper(
+CREATE FUNCTION put_document(
     me bigint, my_epoch bigint, my_ticket bigint, its_kind text, its_hash text, its_key text, its_body bytea, wanted bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     its_time float8 := extract(epoch FROM clock_timestamp());
 BEGIN
     PERFORM admit(me, my_epoch);
-    IF EXISTS (SELECT FROM papers p WHERE p.kind = its_kind AND p.hash = decode(its_hash, 'hex') AND p.ticket = my_ticket)
+    IF EXISTS (SELECT FROM documents p WHERE p.kind = its_kind AND p.hash = decode(its_hash, 'hex') AND p.ticket = my_ticket)
     THEN
         RETURN true;
     END IF;
     IF wanted > 0 THEN
-        UPDATE papers p SET body = its_body, version = wanted + 1, updated_at = its_time, ticket = my_ticket
+        UPDATE documents p SET body = its_body, version = wanted + 1, updated_at = its_time, ticket = my_ticket
             WHERE p.kind = its_kind AND p.hash = decode(its_hash, 'hex') AND p.version = wanted;
         RETURN FOUND;
     END IF;
-    INSERT INTO papers AS p VALUES (its_kind, decode(its_hash, 'hex'), its_key, its_body, 1, its_time, my_ticket)
+    INSERT INTO documents AS p VALUES (its_kind, decode(its_hash, 'hex'), its_key, its_body, 1, its_time, my_ticket)
         ON CONFLICT (kind, hash) DO UPDATE SET body = excluded.body, version = p.version + 1,
             updated_at = excluded.updated_at, ticket = excluded.ticket WHERE wanted IS NULL;
     RETURN FOUND;
 END $$;
 
--- Write papers, each over the version that is wanted, or none of them.
-CREATE FUNCTION put_papers(
+-- Write documents, each over the version that is wanted, or none of them.
+CREATE FUNCTION put_documents(
     me bigint, my_epoch bigint, my_ticket bigint, kinds text[], hashes text[], keys text[], sizes integer[], bodies bytea, wanted bigint[]
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -127,13 +127,13 @@ DECLARE
 BEGIN
     PERFORM admit(me, my_epoch);
     IF EXISTS (
-        SELECT FROM papers p JOIN unnest(kinds, hashes) AS g(kind, hash) ON p.kind = g.kind AND p.hash = decode(g.hash, 'hex')
+        SELECT FROM documents p JOIN unnest(kinds, hashes) AS g(kind, hash) ON p.kind = g.kind AND p.hash = decode(g.hash, 'hex')
         WHERE p.ticket = my_ticket
     ) THEN
         RETURN true;
     END IF;
     FOR n IN 1 .. cardinality(kinds) LOOP
-        IF NOT put_paper(me, my_epoch, my_ticket, kinds[n], hashes[n], keys[n], substr(bodies, start, sizes[n]), wanted[n]) THEN
+        IF NOT put_document(me, my_epoch, my_ticket, kinds[n], hashes[n], keys[n], substr(bodies, start, sizes[n]), wanted[n]) THEN
             RAISE SQLSTATE 'CK004'; -- what was written before is undone
         END IF;
         start := start + sizes[n];
@@ -144,10 +144,10 @@ EXCEPTION
         RETURN false;
 END $$;
 
-CREATE FUNCTION delete_paper(me bigint, my_epoch bigint, its_kind text, its_hash text) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION delete_document(me bigint, my_epoch bigint, its_kind text, its_hash text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM admit(me, my_epoch);
-    DELETE FROM papers p WHERE p.kind = its_kind AND p.hash = decode(its_hash, 'hex');
+    DELETE FROM documents p WHERE p.kind = its_kind AND p.hash = decode(its_hash, 'hex');
     RETURN FOUND;
 END $$;
 

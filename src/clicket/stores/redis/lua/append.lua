@@ -72,7 +72,7 @@ local function create()
     end
     forget(taken)
   end
-  if unless and call('EXISTS', paper_key(unless[1], unless[2])) == 1 then
+  if unless and call('EXISTS', document_key(unless[1], unless[2])) == 1 then
     return nil, 'duplicate'
   end
   local key, owner = new_key(), (owned and not ended) and me or ''

@@ -1,1 +1,1 @@
-return call('HMGET', paper_key(ask.kind, ask.key), 'body', 'version', 'updated')
+return call('HMGET', document_key(ask.kind, ask.key), 'body', 'version', 'updated')

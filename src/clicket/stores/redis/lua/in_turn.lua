@@ -12,23 +12,12 @@ local function earlier(a, b)
   return #a < #b
 end
 
-local function mend_lines(queue)
-  -- Calls that an older clicket left in the queue, without a line.
-  for _, member in ipairs(call('ZRANGE', base .. 'waiting:' .. queue, 0, 999)) do
-    local row = try('HMGET', base .. 'call:' .. (tonumber(member) or ''), 'caller', 'priority')
-    join(queue, not row.err and row[1] or '', tonumber(member) or 0, not row.err and tonumber(row[2]) or 0)
-  end
-end
-
 local function next_callers(queue, last, limit)
-  local callers = base .. 'callers:' .. queue
-  if call('EXISTS', callers) == 0 then
-    if call('EXISTS', base .. 'waiting:' .. queue) == 0 then
-      call('SREM', base .. 'queues', queue)
-      return {}
-    end
-    mend_lines(queue)
+  if call('EXISTS', base .. 'waiting:' .. queue) == 0 then
+    call('SREM', base .. 'queues', queue)
+    return {}
   end
+  local callers = base .. 'callers:' .. queue
   local found = call('ZRANGEBYLEX', callers, '(' .. last, '+', 'LIMIT', 0, limit)
   for _, caller in ipairs(call('ZRANGEBYLEX', callers, '-', '[' .. last, 'LIMIT', 0, limit - #found)) do
     found[#found + 1] = caller

@@ -5,26 +5,14 @@ if call('EXISTS', meta) == 0 then
       return {'foreign', base .. name}
     end
   end
-  call('HSET', meta, 'program', 'clicket', 'schema', ask.schema, 'store', ask.store)
+  call('HSET', meta, 'program', 'clicket', 'version', ask.version, 'store', ask.store)
 end
-local mark = try('HMGET', meta, 'program', 'schema', 'store')
+local mark = try('HMGET', meta, 'program', 'version', 'store')
 if mark.err or mark[1] ~= 'clicket' or not mark[2] or not mark[3] then
   return {'foreign', meta}
 end
-local schema = tonumber(mark[2])
-if not schema or schema > ask.schema then
-  return {'schema', mark[2]}
-end
-if schema < ask.schema then
-  call('HSET', meta, 'schema', ask.schema) -- 2 has records, 3 has pins: no key that older ones know is another
-  if schema < 4 then -- 4 has lines of callers in queues
-    for _, key in ipairs(call('ZRANGE', base .. 'active', 0, -1)) do
-      local row = try('HMGET', base .. 'call:' .. key, 'owner', 'ended', 'tool', 'caller', 'priority')
-      if not row.err and row[1] == '' and (row[2] or '') == '' then
-        join(row[3] or '', row[4] or '', tonumber(key), tonumber(row[5]) or 0)
-      end
-    end
-  end
+if tonumber(mark[2]) ~= ask.version then
+  return {'version', mark[2]}
 end
 local ticket = base .. 'ticket:' .. ask.ticket
 local id, stamp = call('GET', ticket), now()

@@ -96,7 +96,7 @@ local function settle_stats()
     end
   end
   if #times > 0 then
-    call('ZADD', base .. 'standing_times', unpack(times))
+    call('ZADD', base .. 'tool_health_times', unpack(times))
   end
   if trouble then
     error(trouble)

@@ -1,1 +1,0 @@
--- A change of `functions/` needs a migration, which may be empty as this one: the functions are made anew after migrations.

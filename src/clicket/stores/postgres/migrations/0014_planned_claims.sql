@@ -1,1 +1,0 @@
--- Claims are planned once for each connection (functions/claims.sql).

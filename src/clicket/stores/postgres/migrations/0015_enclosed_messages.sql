@@ -1,1 +1,0 @@
--- A message that goes with an append is sent by the statement after it (functions/calls.sql: `tell`).

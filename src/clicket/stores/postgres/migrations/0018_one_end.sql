@@ -1,1 +1,0 @@
--- An append to an ended call adds events, and changes nothing else (functions/calls.sql).

@@ -1,1 +1,0 @@
--- A creation can be refused because of a document (functions/calls.sql).

@@ -1,4 +1,4 @@
-"""What does each step of one call cost? See docs/design/0032-the-hot-path.md."""
+"""What does each step of one call cost? See docs/design/0013-the-hot-path.md."""
 
 from __future__ import annotations
 

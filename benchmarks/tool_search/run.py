@@ -1,7 +1,7 @@
 """How often tool search finds the right tool, and how long it takes: `python -m benchmarks.tool_search.run [--public FOLDER]`.
 
 1,000 tools, and requests in plain language. Figures: how often the tool that can do it is the first, among the first three, and among the
-first five. Times are CPU times of one search, after all tools were read; `--missed` prints the requests that fail (never held-back ones).
+first five. Times are CPU times of one search, after all tools were read; `--missed` prints the requests that fail.
 `--public` measures the sets of other people, too: see `public.py`. `--embeddings` ranks as with the setting
 `tool_ranking = "embeddings"`, and needs that extra.
 """
@@ -17,7 +17,7 @@ from time import perf_counter, thread_time
 
 from benchmarks.tool_search.catalog import ListedTool, catalog, many, others
 from benchmarks.tool_search.public import public_sets
-from benchmarks.tool_search.requests import HELD_BACK, OTHER, TUNED, Request, requests
+from benchmarks.tool_search.requests import Request, requests
 from clicket.ports import Embedder
 from clicket.tool_search.index import ToolIndex
 from clicket.tool_search.text_similarity import TextSimilarity
@@ -69,26 +69,11 @@ def times(index: ToolIndex, asked: list[Request]) -> list[float]:
     return took
 
 
-def first_times(index: ToolIndex, asked: list[Request], tool: ListedTool) -> list[float]:
-    """The times of searches whose words the index has not looked up before: a tool that changes makes it forget them."""
-    took: list[float] = []
-    for request in asked:
-        tries: list[float] = []
-        for _ in range(TRIES):
-            index.put(tool)
-            start = thread_time()
-            index.search(request.text, limit=FIRST)
-            tries.append(1000 * (thread_time() - start))
-        took.append(min(tries))
-    return took
-
-
 def figures_of(took: list[float]) -> dict[str, float]:
     return {
         "median": round(median(took), 2),
         "p99": round(quantiles(took, n=100)[98], 2),
         "most": round(max(took), 2),
-        "within_5_ms": round(sum(each <= 5 for each in took) / len(took), 3),
     }
 
 
@@ -109,12 +94,7 @@ def main() -> None:
     one = 1000 * (perf_counter() - start)
     figures: dict[str, object] = {"tools": len(index), "built_ms": round(built, 1), "one_tool_ms": round(one, 3)}
     both = made([*tools, *others()], embedder)
-    sets = {
-        "tuned": (index, requests(*TUNED)),
-        "held_back": (index, requests(HELD_BACK)),
-        "second_catalog_looked_at": (both, requests(OTHER)[::2]),
-        "second_catalog_held_back": (both, requests(OTHER)[1::2]),
-    }
+    sets = {"own": (index, requests()), "own, second catalog": (both, requests("other.txt"))}
     for title, public in (public_sets(options.public) if options.public else {}).items():
         sets[title] = (made(public.tools, embedder), public.requests)
     for title, (searched, asked) in sets.items():
@@ -124,13 +104,12 @@ def main() -> None:
             "requests": len(asked),
             **{name: round(100 * share(found, first), 1) for name, first in FIGURES.items()},
         }
-        if options.missed and not title.endswith("held_back"):
+        if options.missed:
             for request, place in zip(asked, found, strict=True):
                 if place is None or place > FIRST:
                     print(place, request.tools[0], "|", request.text, "|", searched.search(request.text, limit=6))
-    asked = requests(*TUNED, HELD_BACK)
+    asked = requests()
     figures["ms_1000"] = figures_of(times(index, asked))
-    figures["ms_1000_new_words"] = figures_of(first_times(index, asked, tools[17]))
     if embedder is None:
         figures["ms_10000"] = figures_of(times(ToolIndex(many(10_000)), asked))
     print(json.dumps(figures, indent=None if options.json else 2))

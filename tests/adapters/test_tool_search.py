@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
 
-FIND = {"query": "open a ticket in Linear", "limit": 2}
+FIND = {"query": "create an issue in Linear", "limit": 2}
 QUESTION: Any = {"role": "user", "content": "question"}
 
 

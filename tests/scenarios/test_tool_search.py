@@ -98,7 +98,7 @@ async def test_what_was_found_stays_for_the_thread_and_the_least_recently_used_g
         [
             find("slack post message", 2), [("slack_post_message", {"channel": "c"})], "one",
             find("weather forecast", 2), "two",
-            find("play music on spotify", 2), "three",
+            find("github pull request", 2), "three",
             "four",
         ]
     )  # fmt: skip
@@ -113,8 +113,8 @@ async def test_what_was_found_stays_for_the_thread_and_the_least_recently_used_g
         await ReActAgent(rt, ScriptedModel(["alone"]), name="other", max_offered=4).run("zzz", thread="t")
     last = offered(model.requests[-1])
     assert len(last) == 5
-    music, weather = found(model.requests[6]), found(model.requests[4])
-    assert set(last) == {*music, *weather, FIND}, "what came first had to go"
+    requests, weather = found(model.requests[6]), found(model.requests[4])
+    assert set(last) == {*requests, *weather, FIND}, "what came first had to go"
     assert "slack_post_message" in offered(model.requests[3]), "the thread kept it"
 
 

@@ -1,14 +1,9 @@
 """Tool search: with more tools than fit into a request, a model is offered a few, and the tool `find_tools` to find the others.
 
-    meanings         words of one meaning, and turns of speech, as data
-    related          related words of general English, from `related_words.txt`
-    words            the terms of names, descriptions and requests
-    services         which services a request names
-    operations       what a tool does, and what a request wants done
+    index            BM25F over names, descriptions and arguments, changed tool by tool
     word_vectors     the meaning of a text as a vector, from `word_vectors.bin`
     similarity       how similar a request is to each tool, by these vectors
     text_similarity  the same by vectors of whole texts, from an embedder, as an option
-    index            the index over names, descriptions and parameters, changed tool by tool
     find_tools       the tool, and the names in its results
     offered          which tools a thread is offered: those it found or used last
 

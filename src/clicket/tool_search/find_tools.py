@@ -32,8 +32,9 @@ _NAME = re.compile(r'"([A-Za-z0-9_.\-]{1,128})"')
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]+")
 """Control, direction and tag characters: a reader does not see them, a model does."""
 _DESCRIPTION = (
-    "Finds tools by what they do. There are more tools than you see here: say in a few words what you want to do, and with which "
-    "service. The tools that it finds can be called from your next step on. Search again with other words if none of them fits."
+    "Finds tools by what they do. There are more tools than you see here: say in a few words what you want to do, to what, and "
+    "with which service. Words are compared with names and descriptions of tools. The tools that it finds can be called from "
+    "your next step on. Search again with other words if none of them fits."
 )
 _NONE = "No tool fits. Try other words: what is to be done, to what, and with which service."
 

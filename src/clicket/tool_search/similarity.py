@@ -21,16 +21,16 @@ _BIAS = 1 << 15
 
 
 class Similarities:
-    """Kept tool by tool, by the numbers that the index gives to tools."""
+    """Kept tool by tool, by their names."""
 
     def __init__(self) -> None:
         self._columns = [array("H") for _ in range(DIMENSIONS)]
         """For each dimension the numbers of all tools, raised by `LENGTH`: they are not below zero."""
-        self._slots: dict[int, int] = {}
+        self._slots: dict[str, int] = {}
         self._free: list[int] = []
         self._packed: list[int] | None = None
 
-    def put(self, number: int, vector: tuple[int, ...]) -> None:
+    def put(self, name: str, vector: tuple[int, ...]) -> None:
         self._packed = None
         if self._free:
             slot = self._free.pop()
@@ -40,14 +40,14 @@ class Similarities:
             slot = len(self._columns[0])
             for column, value in zip(self._columns, vector, strict=True):
                 column.append(value + LENGTH)
-        self._slots[number] = slot
+        self._slots[name] = slot
 
-    def remove(self, number: int) -> None:
-        slot = self._slots.pop(number, None)
+    def remove(self, name: str) -> None:
+        slot = self._slots.pop(name, None)
         if slot is not None:
             self._free.append(slot)
 
-    def to(self, vector: tuple[int, ...]) -> dict[int, float]:
+    def to(self, vector: tuple[int, ...]) -> dict[str, float]:
         """For each tool how similar it is, from -1 to 1."""
         size = len(self._columns[0])
         if not self._slots:
@@ -59,4 +59,4 @@ class Similarities:
             total += value * packed
         found = array("H", total.to_bytes(_FIELD * size, sys.byteorder))
         zero = _BIAS + LENGTH * sum(vector)
-        return {number: (found[slot] - zero) / (LENGTH * LENGTH) for number, slot in self._slots.items()}
+        return {name: (found[slot] - zero) / (LENGTH * LENGTH) for name, slot in self._slots.items()}

@@ -30,26 +30,26 @@ _logger = logging.getLogger(__name__)
 
 
 class TextSimilarity:
-    """Kept tool by tool, by the numbers that the index gives to tools. `file`: where vectors are kept between processes; None: nowhere."""
+    """Kept tool by tool, by their names. `file`: where vectors are kept between processes; None: nowhere."""
 
     def __init__(self, embedder: Embedder, file: Path | None = None) -> None:
         self._embedder = embedder
         self._file = file
-        self._texts: dict[int, tuple[bytes, str]] = {}
-        """Number of a tool -> digest of its text, and the text."""
+        self._texts: dict[str, tuple[bytes, str]] = {}
+        """Name of a tool -> digest of its text, and the text."""
         self._vectors: dict[bytes, bytes] = {}
         """Digest -> vector, a byte for each dimension."""
-        self._matrix: tuple[list[int], Any] | None = None
+        self._matrix: tuple[list[str], Any] | None = None
         self._lock = asyncio.Lock()
         self._is_read = False
 
-    def put(self, number: int, text: str) -> None:
+    def put(self, name: str, text: str) -> None:
         digest = blake2b(f"{self._embedder.name}\n{text}".encode("utf-8", "replace"), digest_size=_DIGEST).digest()
-        self._texts[number] = digest, text
+        self._texts[name] = digest, text
         self._matrix = None
 
-    def remove(self, number: int) -> None:
-        if self._texts.pop(number, None) is not None:
+    def remove(self, name: str) -> None:
+        if self._texts.pop(name, None) is not None:
             self._matrix = None
 
     async def prepare(self) -> None:
@@ -80,7 +80,7 @@ class TextSimilarity:
         if added and self._file is not None:
             await threads.run(partial(self._write, self._file))
 
-    def to(self, request: str) -> Mapping[int, float] | None:
+    def to(self, request: str) -> Mapping[str, float] | None:
         """For each tool how similar it is, from -1 to 1. None: some tool has no vector yet; see `prepare`."""
         if not self._texts or self._missing():
             return None
@@ -91,8 +91,8 @@ class TextSimilarity:
             matrix = rows.reshape(len(self._texts), -1).astype(np.float32)
             matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1.0)
             self._matrix = list(self._texts), matrix
-        numbers, matrix = self._matrix
-        return dict(zip(numbers, (matrix @ self._embedder.embed([request])[0]).tolist(), strict=True))
+        names, matrix = self._matrix
+        return dict(zip(names, (matrix @ self._embedder.embed([request])[0]).tolist(), strict=True))
 
     def _missing(self) -> dict[bytes, str]:
         if self._matrix is not None:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from clicket.text.terms import terms
 from clicket.tool_search.index import ToolIndex
 from clicket.tool_search.similarity import Similarities
 from clicket.tool_search.word_vectors import DIMENSIONS, LENGTH, text_vector
-from clicket.tool_search.words import plain_terms
 
 
 class Made(NamedTuple):
@@ -21,7 +21,7 @@ class Made(NamedTuple):
 
 
 def vector(text: str) -> tuple[int, ...]:
-    found = text_vector((term, 1.0) for term in plain_terms(text))
+    found = text_vector((term, 1.0) for term in terms(text))
     assert found is not None
     return found
 
@@ -43,10 +43,10 @@ def unit(numbers: list[float]) -> tuple[int, ...]:
 )
 def test_a_text_is_closer_to_one_that_means_the_same(text: str, near: str, far: str) -> None:
     similarities = Similarities()
-    similarities.put(1, vector(near))
-    similarities.put(2, vector(far))
+    similarities.put("1", vector(near))
+    similarities.put("2", vector(far))
     found = similarities.to(vector(text))
-    assert found[1] > found[2]
+    assert found["1"] > found["2"]
 
 
 def test_a_text_of_unknown_words_has_no_vector() -> None:
@@ -67,25 +67,25 @@ def test_products_are_exact() -> None:
     vectors[43], vectors[44] = (5,) * 92 + (0,) * (DIMENSIONS - 92), (-5,) * 92 + (0,) * (DIMENSIONS - 92)
     similarities = Similarities()
     for number, each in vectors.items():
-        similarities.put(number, each)
+        similarities.put(str(number), each)
     for asked in vectors.values():
         found = similarities.to(asked)
         for number, each in vectors.items():
-            assert found[number] == sum(a * b for a, b in zip(asked, each, strict=True)) / LENGTH**2
+            assert found[str(number)] == sum(a * b for a, b in zip(asked, each, strict=True)) / LENGTH**2
 
 
 def test_a_tool_that_left_is_not_compared_and_its_slot_is_used_again() -> None:
     similarities = Similarities()
     assert similarities.to(vector("weather")) == {}
-    similarities.put(1, vector("weather"))
-    similarities.put(2, vector("invoice"))
-    similarities.remove(1)
-    similarities.remove(7)
-    assert set(similarities.to(vector("weather"))) == {2}
-    similarities.put(3, vector("forecast"))
+    similarities.put("1", vector("weather"))
+    similarities.put("2", vector("invoice"))
+    similarities.remove("1")
+    similarities.remove("7")
+    assert set(similarities.to(vector("weather"))) == {"2"}
+    similarities.put("3", vector("forecast"))
     anew = Similarities()
-    anew.put(2, vector("invoice"))
-    anew.put(3, vector("forecast"))
+    anew.put("2", vector("invoice"))
+    anew.put("3", vector("forecast"))
     assert similarities.to(vector("weather")) == anew.to(vector("weather"))
 
 

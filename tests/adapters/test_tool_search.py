@@ -42,7 +42,7 @@ async def test_anthropic(provider: Provider, claude: AsyncAnthropic) -> None:
     async with runtime() as rt:
         params = await anthropic.tool_params(rt, "t", max_offered=5)
         assert names(params) == ["find_tools"]
-        suited = names(await anthropic.tool_params(rt, "t", max_offered=5, message="what is one bitcoin worth?"))
+        suited = names(await anthropic.tool_params(rt, "t", max_offered=5, message="what is the price of a bitcoin?"))
         assert "coinbase_get_spot_price" in suited
         assert len(suited) <= 6
         provider.answers = [{"content": [{"type": "tool_use", "id": "u1", "name": "find_tools", "input": FIND}]}]

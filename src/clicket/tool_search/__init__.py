@@ -1,9 +1,7 @@
 """Tool search: with more tools than fit into a request, a model is offered a few, and the tool `find_tools` to find the others.
 
     index            BM25F over names, descriptions and arguments, changed tool by tool
-    word_vectors     the meaning of a text as a vector, from `word_vectors.bin`
-    similarity       how similar a request is to each tool, by these vectors
-    text_similarity  the same by vectors of whole texts, from an embedder, as an option
+    text_similarity  how similar whole texts are, by an embedder, as an option
     find_tools       the tool, and the names in its results
     offered          which tools a thread is offered: those it found or used last
 

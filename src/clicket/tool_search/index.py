@@ -15,9 +15,7 @@ from math import log
 from typing import Any, NamedTuple, Protocol
 
 from clicket.text.terms import terms
-from clicket.tool_search.similarity import Similarities
 from clicket.tool_search.text_similarity import TextSimilarity
-from clicket.tool_search.word_vectors import text_vector
 
 __all__ = ["Indexed", "ToolIndex"]
 
@@ -27,16 +25,14 @@ _MAX_QUERY = 2_000
 _MAX_QUERY_TERMS = 40
 _MAX_NODES = 200
 _MAX_ENCODED = 400
-_FIRST = 160
-"""Characters of a text in a schema that are read; and of a description, for its vector."""
+_MAX_DETAIL = 160
+"""Characters of one text in a schema."""
 _SATURATION = 1.2
 _SHORT = 0.5
 """How much a longer text counts less for each of its words, 0 to 1."""
-_SIMILAR, _ALIKE_ALONE = 4.0, 0.35
+_SIMILAR, _ALIKE_ALONE = 10.0, 0.2
 """What a tool counts whose text means the same as the request, as so many rare words. Less similar ones than the second number count
 nothing if they share no word with the request."""
-_SIMILAR_TEXT, _TEXT_ALONE = 10.0, 0.2
-"""The same two for vectors of whole texts, which are better."""
 _CAMEL = re.compile(r"[^\W_]*[a-z0-9][A-Z][^\W_]*|[A-Z]{2,}[a-z][^\W_]*")
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -63,7 +59,7 @@ class Indexed(Protocol):
 
 class ToolIndex:
     """`index.sync(tools)`, then `index.search("rain tomorrow?", among=names)`: names, the best first. `texts`: compares whole texts,
-    if it has their vectors, instead of sums of word vectors."""
+    too, if it has their vectors."""
 
     def __init__(self, tools: Iterable[Indexed] = (), *, texts: TextSimilarity | None = None) -> None:
         self._texts = texts
@@ -71,7 +67,6 @@ class ToolIndex:
         """Name -> the tool, and its terms."""
         self._weights: dict[str, dict[str, float]] = {}
         """Term -> name of a tool -> weight of the term in it."""
-        self._similarities = Similarities()
         self.changes = 0
         """How many tools were read since the index was made."""
         self.sync(tools)
@@ -97,9 +92,6 @@ class ToolIndex:
         for term, weight in weights.items():
             self._weights.setdefault(term, {})[tool.name] = weight * (_SATURATION + 1) / (weight + _SATURATION)
         self._tools[tool.name] = tool, weights.keys()
-        vector = text_vector((term, 1.0) for term in _terms(f"{tool.name} {_text(tool.description)[:_FIRST]}"))
-        if vector is not None:
-            self._similarities.put(tool.name, vector)
         if self._texts is not None:
             self._texts.put(tool.name, _encoded_text(tool))
         self.changes += 1
@@ -107,7 +99,6 @@ class ToolIndex:
     def remove(self, name: str) -> bool:
         """False: there is no such tool."""
         tool, terms_of_it = self._tools.pop(name, (None, ()))
-        self._similarities.remove(name)
         if self._texts is not None:
             self._texts.remove(name)
         for term in terms_of_it:
@@ -120,26 +111,20 @@ class ToolIndex:
     def search(self, request: str, *, limit: int = 5, among: Collection[str] | None = None) -> list[str]:
         """The names of at most `limit` tools that fit a request, the best first. `among`: the tools that may be found."""
         scores: dict[str, float] = {}
-        asked = list(dict.fromkeys(_terms(request[:_MAX_QUERY])))[:_MAX_QUERY_TERMS]
-        for term in asked:
+        for term in list(dict.fromkeys(_terms(request[:_MAX_QUERY])))[:_MAX_QUERY_TERMS]:
             found = self._weights.get(term, {})
             rarity = self._rarity(found)
             for name, weight in found.items():
                 scores[name] = scores.get(name, 0.0) + rarity * weight
-        self._add_similar(scores, request[:_MAX_QUERY], asked)
+        self._add_similar(scores, request[:_MAX_QUERY])
         fit = [name for name in scores if among is None or name in among]
         return sorted(fit, key=lambda name: (-scores[name], len(name), name))[: max(limit, 0)]
 
-    def _add_similar(self, scores: dict[str, float], request: str, asked: Iterable[str]) -> None:
+    def _add_similar(self, scores: dict[str, float], request: str) -> None:
         found = None if self._texts is None else self._texts.to(request)
-        whole, alone = _SIMILAR_TEXT, _TEXT_ALONE
-        if found is None:
-            vector = text_vector((term, 1.0) for term in asked)
-            found = {} if vector is None else self._similarities.to(vector)
-            whole, alone = _SIMILAR, _ALIKE_ALONE
-        gain = whole * self._rarity(())
-        for name, similarity in found.items():
-            if similarity > 0.0 and (name in scores or similarity > alone):
+        gain = _SIMILAR * self._rarity(())
+        for name, similarity in (found or {}).items():
+            if similarity > 0.0 and (name in scores or similarity > _ALIKE_ALONE):
                 scores[name] = scores.get(name, 0.0) + gain * similarity
 
     def _rarity(self, found: Sized) -> float:
@@ -209,4 +194,4 @@ def _texts_in(schema: Any) -> Iterator[str]:
             open_nodes += [(inner, depth + 1) for inner in list(properties.values())[:_MAX_NODES]]
         if isinstance(node.get("items"), Mapping) and depth < 3:
             open_nodes.append((node["items"], depth + 1))
-        yield from (text[:_FIRST] for text in said if isinstance(text, str))
+        yield from (text[:_MAX_DETAIL] for text in said if isinstance(text, str))

@@ -262,22 +262,6 @@ async def test_nothing_is_left_of_a_pin_in_redis(redis_here: RedisServer, place:
         assert await store.size() == 0
 
 
-async def test_a_postgresql_process_of_the_version_before_leaves_pins_alone(
-    postgres_here: PostgresServer, place: str
-) -> None:
-    make = partial(PostgresStore, f"{postgres_here.url()}?schema={place}", timeout=30.0)
-    async with opened(make) as store:
-        await ended(store, "a", artifacts=((NAME, len(BODY)),))
-        await store.put_artifact(NAME, [BODY], keep_until=1000.0)
-        await store.sweep(Keep(calls=0, now=500.0), 10)
-        with psycopg.connect(postgres_here.url(), autocommit=True, options=f"-c search_path={place}") as other:
-            assert other.execute("SELECT remove_blobs(ARRAY[%s])", [NAME]).fetchall() == [(0,)]
-            assert await there(store)
-            other.execute("DELETE FROM pins")
-            assert other.execute("SELECT remove_blobs(ARRAY[%s])", [NAME]).fetchall() == [(1,)]
-            assert other.execute("SELECT count(*) FROM pieces").fetchall() == [(0,)]
-
-
 async def test_a_running_call_names_what_it_keeps_and_its_bytes_count_once(store: Store, age: Any) -> None:
     await store.put_artifact(NAME, [BODY])
     begun = await created(store, "a")

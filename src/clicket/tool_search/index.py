@@ -33,7 +33,7 @@ _SHORT = 0.5
 _SIMILAR, _ALIKE_ALONE = 10.0, 0.2
 """What a tool counts whose text means the same as the request, as so many rare words. Less similar ones than the second number count
 nothing if they share no word with the request."""
-_CAMEL = re.compile(r"[^\W_]*[a-z0-9][A-Z][^\W_]*|[A-Z]{2,}[a-z][^\W_]*")
+_WORD = re.compile(r"[^\W_]+")
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -141,13 +141,14 @@ def _text(description: Any) -> str:
 
 def _terms(text: str) -> list[str]:
     """The terms of a text; identifiers as a whole, and their words: `GitHub` is `github`, `git` and `hub`."""
-    parts = " ".join(_BOUNDARY.sub(" ", word) for word in _CAMEL.findall(text))
+    split = ((word, _BOUNDARY.sub(" ", word)) for word in _WORD.findall(text))
+    parts = " ".join(apart for word, apart in split if apart != word)
     return terms(f"{text} {parts}") if parts else terms(text)
 
 
 def _encoded_text(tool: Indexed) -> str:
     """What an encoder reads of a tool."""
-    name = " ".join(re.findall(r"[^\W_]+", _BOUNDARY.sub(" ", tool.name))).lower()
+    name = " ".join(_WORD.findall(_BOUNDARY.sub(" ", tool.name))).lower()
     return f"{name}: {_text(tool.description)[:_MAX_ENCODED]}"
 
 

@@ -259,7 +259,7 @@ async def test_a_short_run_is_reported_like_a_long_one(ci: Interpreter) -> None:
 async def test_what_a_killed_block_was_about_to_make_is_missed(ci: Interpreter) -> None:
     running = asyncio.ensure_future(ci.run("table = 1\nopen('here', 'w').close()\nwhile True: pass"))
     await eventually(lambda: ci.session is not None and (ci.session.process.work / "here").exists())
-    assert ci.state is CodeState.MONITORING
+    await eventually(lambda: ci.state is CodeState.MONITORING)
     ci.kill()
     assert ((await running).status, (await ci.run("table")).status) == ("killed", "session_lost")
 

@@ -16,6 +16,7 @@ from clicket.cli.demo_server.webhook_receiver import WebhookReceiver
 from clicket.errors import RetryableError
 from clicket.execution.sink import questions
 from clicket.interpreter import code_interpreter
+from clicket.model.chat import ChatReply
 from clicket.search import Index, deep_search
 from clicket.server import serve
 from clicket.testing import ScriptedModel
@@ -169,6 +170,9 @@ def _answers(request: Any) -> Any:
     last = request.messages[-1]
     if last.role == "tool":
         return MARKDOWN if "hostile" in str(request.messages) else f"The tool said: {last.content}"
+    if last.content.startswith("end as "):
+        ended: Any = last.content.removeprefix("end as ")
+        return ChatReply(text="" if ended == "empty" else "Half an answer", ended="stop" if ended == "empty" else ended)
     if last.content.startswith("report on "):
         return [("report", {"topic": last.content.removeprefix("report on ")})]
     return [("echo", {"text": last.content})]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
+import pytest
+from playwright.sync_api import Route
 from tests.browser.kit import Console, Server, expect
 from tests.kit.waiting import eventually_sync
 
@@ -144,6 +148,68 @@ def test_the_result_of_a_background_call_is_no_message_of_the_user(console: Cons
     )
     messages.locator('[data-role="news"]').get_by_role("link", name="Open the run").click()
     expect(page.get_by_role("heading", name="report")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("ended", "said", "badge"),
+    [
+        ("length", "The answer is cut off", "answer cut off"),
+        ("refusal", "The model declined to answer.", "declined"),
+        ("empty", "The model answered without any text.", "empty answer"),
+    ],
+)
+def test_an_answer_that_is_not_whole_is_no_success(
+    console: Console, server: Server, ended: str, said: str, badge: str
+) -> None:
+    page = console.open(f"#/threads/ended-{ended}")
+    page.get_by_label("Write to the agent").fill(f"end as {ended}")
+    page.get_by_label("Write to the agent").press("Enter")
+    turn = page.locator(".turn")
+    expect(turn.locator(".cut")).to_contain_text(said)
+    expect(turn.locator(".turn-foot")).to_contain_text(f"Turn 1 · {badge}")
+    expect(page.locator("header .badge")).to_have_text(badge)
+    page.get_by_label("Write to the agent").fill("good morning")
+    page.get_by_label("Write to the agent").press("Enter")
+    expect(turn.nth(1).locator(".turn-foot")).to_contain_text("Turn 2 · finished")
+    expect(turn.nth(1).locator(".cut")).to_have_count(0)
+    expect(page.locator("header .badge")).to_have_text("finished")
+
+
+def test_the_pieces_of_a_step_that_begins_again_are_dropped(console: Console, server: Server) -> None:
+    def event(type: str, step: int = 1, **data: Any) -> str:
+        body = {"type": type, "thread": "crashed", "turn": 1, "at": 1.0, "step": step, "id": "", "data": data}
+        return f"event: {type}\ndata: {json.dumps(body)}\n\n"
+
+    def piece(text: str, **more: Any) -> str:
+        return event("delta", kind="text", text=text, **more)
+
+    stream = [
+        event("message", 0, role="user", text="hello"),
+        piece("A whole first", fork="a"), piece("Lost"), piece(" answer", fork="a"), piece(" words"),
+        event("restart", why="the turn was interrupted"),
+        piece("Half of"), event("retry", error="overloaded"), piece("All "), piece("of it"),
+        event("thought", text="hm"), event("message", role="assistant", text="All of it."), piece("late"),
+    ]  # fmt: skip
+    sent: list[str] = []
+
+    def answer(route: Route) -> None:
+        sent.append(route.request.url)
+        status = 200 if len(sent) == 1 else 204  # no content: the page does not ask again
+        route.fulfill(status=status, content_type="text/event-stream", body="".join(stream) if status == 200 else "")
+
+    page = console.open("#/threads")
+    page.route("**/agents/crashed/events*", answer)
+    page.goto(f"{server.url}/#/threads/crashed")
+    messages = page.get_by_role("log")
+    expect(messages.locator('[data-role="assistant"] .prose')).to_have_text(["A whole first answer", "All of it."])
+    expect(messages.locator("p.hint")).to_have_text(
+        [
+            "The answer begins again: the turn was interrupted",
+            "The answer begins again: overloaded",
+        ]
+    )
+    order = messages.locator("details.thought, [data-role=assistant]")
+    expect(order.nth(1)).to_have_class("thought")
 
 
 def test_the_plan_of_an_agent(console: Console, server: Server) -> None:

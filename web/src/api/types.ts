@@ -424,6 +424,8 @@ export interface Turn {
   messages: ChatMessage[];
   state: string;
   stopped?: string | null;
+  /** How the answer ended: `stop`, `length`, `refusal` or `empty`. */
+  ended?: string | null;
   text?: string;
   steps?: number;
   calls?: number;

@@ -252,6 +252,7 @@ export const en = {
   "threads.turnRun": "run",
   "threads.openRun": "Open the run",
   "threads.thought": "Thoughts",
+  "threads.restart": "The answer begins again: {why}",
   "threads.plan": "Plan",
   "threads.write": "Write to the agent",
   "threads.send": "Send",
@@ -265,6 +266,13 @@ export const en = {
   "agent.cancelled": "stopped",
   "agent.budget": "budget reached",
   "agent.repeated": "repeated itself",
+  "agent.length": "answer cut off",
+  "agent.refusal": "declined",
+  "agent.empty": "empty answer",
+
+  "ended.length": "The answer is cut off: the model reached its limit of tokens (max_answer_tokens).",
+  "ended.refusal": "The model declined to answer.",
+  "ended.empty": "The model answered without any text.",
 
   "role.user": "You",
   "role.assistant": "Agent",

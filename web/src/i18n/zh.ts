@@ -254,6 +254,7 @@ export const zh: Texts = {
   "threads.turnRun": "查看调用",
   "threads.openRun": "打开调用",
   "threads.thought": "思考",
+  "threads.restart": "重新生成回答：{why}",
   "threads.plan": "计划",
   "threads.write": "给智能体发消息",
   "threads.send": "发送",
@@ -267,6 +268,13 @@ export const zh: Texts = {
   "agent.cancelled": "已停止",
   "agent.budget": "预算用尽",
   "agent.repeated": "重复执行",
+  "agent.length": "回答被截断",
+  "agent.refusal": "拒绝回答",
+  "agent.empty": "回答为空",
+
+  "ended.length": "回答被截断：模型达到了令牌数上限（max_answer_tokens）。",
+  "ended.refusal": "模型拒绝回答。",
+  "ended.empty": "模型的回答没有任何文字。",
 
   "role.user": "您",
   "role.assistant": "智能体",

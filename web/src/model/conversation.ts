@@ -18,11 +18,16 @@ export interface ToolStep {
 }
 
 export interface Part {
-  kind: "user" | "assistant" | "thought" | "tools" | "error" | "news";
+  kind: "user" | "assistant" | "thought" | "tools" | "error" | "news" | "restart";
+  /** Of `restart`: why the model is asked again. */
   text: string;
   tools: ToolStep[];
   /** The call whose result this is (`news`). */
   call?: string;
+  /** Of an answer under way: the fork and the step that it is of. */
+  place?: string;
+  /** The answer is still made of its pieces. */
+  partial?: boolean;
 }
 
 export class Conversation {
@@ -110,10 +115,13 @@ export class Conversation {
         break;
       }
       case "message":
-        this.#whole(data["role"] === "user" ? "user" : "assistant", text(data["text"]));
+        if (data["role"] === "user") this.#append({ kind: "user", text: text(data["text"]), tools: [] });
+        else this.#answer(placeOf(event), text(data["text"]));
         break;
-      case "thought": this.#whole("thought", text(data["text"])); break;
-      case "delta": if (data["kind"] === "text") this.#delta(text(data["text"])); break;
+      case "thought": this.#thought(placeOf(event), text(data["text"])); break;
+      case "delta": if (data["kind"] === "text") this.#delta(placeOf(event), text(data["text"])); break;
+      case "restart": this.#restart(placeOf(event), text(data["why"])); break;
+      case "retry": this.#restart(placeOf(event), text(data["error"])); break;
       case "plan": this.plan.value = data as unknown as Plan; break;
       case "tool_started": this.#tool(data); break;
       case "tool_progress": this.#progress(data); break;
@@ -138,34 +146,50 @@ export class Conversation {
     this.live.value = [...this.live.peek(), part];
   }
 
-  #replaceLast(part: Part): void {
-    this.live.value = [...this.live.peek().slice(0, -1), part];
+  #replace(known: Part, ...parts: Part[]): void {
+    this.live.value = this.live.peek().flatMap((part) => (part === known ? parts : [part]));
   }
 
-  #delta(piece: string): void {
-    const last = this.live.peek().at(-1);
-    if (last?.kind === "assistant" && !this.#streaming) return; // the whole message is there already: a late piece of it
-    if (last?.kind === "assistant") this.#replaceLast({ ...last, text: last.text + piece });
-    else this.#append({ kind: "assistant", text: piece, tools: [] });
-    this.#streaming = true;
+  #delta(place: string, piece: string): void {
+    const known = this.#answerAt(place);
+    if (known && !known.partial) return; // the whole message is there already: a late piece of it
+    if (known) this.#replace(known, { ...known, text: known.text + piece });
+    else this.#append({ kind: "assistant", text: piece, tools: [], place, partial: true });
   }
 
-  #streaming = false;
+  /** A whole answer: it takes the place of its pieces. */
+  #answer(place: string, value: string): void {
+    const known = this.#answerAt(place);
+    const whole: Part = { kind: "assistant", text: value, tools: [], place };
+    if (known) this.#replace(known, whole);
+    else if (value) this.#append(whole);
+  }
 
-  /** A whole message: it takes the place of the pieces that were streamed before it. */
-  #whole(kind: Part["kind"], value: string): void {
-    const last = this.live.peek().at(-1);
-    if (kind === "assistant" && this.#streaming && last?.kind === "assistant") this.#replaceLast({ ...last, text: value });
-    else if (value) this.#append({ kind, text: value, tools: [] });
-    this.#streaming = false;
+  /** What the model thought before its answer. */
+  #thought(place: string, value: string): void {
+    const known = this.#answerAt(place);
+    const thought: Part = { kind: "thought", text: value, tools: [] };
+    if (known) this.#replace(known, thought, known);
+    else this.#append(thought);
+  }
+
+  /** The model is asked again for a step: its pieces are void. */
+  #restart(place: string, why: string): void {
+    const known = this.#answerAt(place);
+    const restart: Part = { kind: "restart", text: why, tools: [] };
+    if (known?.partial) this.#replace(known, restart);
+    else this.#append(restart);
+  }
+
+  #answerAt(place: string): Part | undefined {
+    return this.live.peek().find((part) => part.place === place);
   }
 
   #tool(data: JsonObject): void {
     const step: ToolStep = { id: text(data["id"]), callId: text(data["call_id"]), tool: text(data["tool"]), arguments: text(data["arguments"]), success: null, content: "", waits: false, background: false };
     const last = this.live.peek().at(-1);
-    if (last?.kind === "tools") this.#replaceLast({ ...last, tools: [...last.tools, step] });
+    if (last?.kind === "tools") this.#replace(last, { ...last, tools: [...last.tools, step] });
     else this.#append({ kind: "tools", text: "", tools: [step] });
-    this.#streaming = false;
   }
 
   #progress(data: JsonObject): void {
@@ -183,6 +207,15 @@ export class Conversation {
     }));
   }
 }
+
+/** Forks of a turn answer at the same time. */
+const placeOf = (event: AgentEvent): string => `${text(event.data["fork"])}/${event.step}`;
+
+/** How a turn ended: `finished` only if its answer is whole. */
+export const outcomeOf = (turn: Turn): string => (turn.stopped === "finished" && isCut(turn) ? turn.ended : turn.stopped) ?? turn.state;
+
+/** The answer is cut off, declined or empty. */
+export const isCut = (turn: Turn): boolean => (turn.ended ?? "stop") !== "stop";
 
 /** The messages of a turn that ended, as the parts that are shown. */
 export function partsOf(turn: Turn): Part[] {

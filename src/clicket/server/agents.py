@@ -238,7 +238,9 @@ class AgentHandlers:
                 parameters=(CALLER,),
                 body=BodySpec(model=MessageRequest),
                 responses={
-                    200: ResponseSpec(description="The turn as it happens, or how it ended.", model=TurnResult, stream=True),
+                    200: ResponseSpec(
+                        description="The turn as it happens, or how it ended.", model=TurnResult, stream=True, events=AgentEvent
+                    ),
                     202: ResponseSpec(
                         description="It has begun, and goes on.", model=TurnBegun, headers={"Location": "Where the thread is looked at."}
                     ),
@@ -286,7 +288,7 @@ class AgentHandlers:
                     _AGENT,
                     CALLER,
                 ),
-                responses={200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM)},
+                responses={200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM, events=AgentEvent)},
                 problems=(404, 409),
             ),
             Operation(

@@ -38,6 +38,7 @@ from clicket.server.schemas import (
     CallRequest,
     Cancelled,
     Listing,
+    RecordPage,
     Stop,
     record_json,
     result_json,
@@ -229,7 +230,7 @@ class CallHandlers:
                     Parameter(name="full", description="Whole records, at most 100 on a page.", kind="boolean"),
                     CALLER,
                 ),
-                responses={200: ResponseSpec(description="A page of calls.", model=Listing)},
+                responses={200: ResponseSpec(description="A page of calls.", model=Listing, or_model=RecordPage)},
             ),
             Operation(
                 route="GET /calls/{id}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from clicket.kernel import State
+from clicket.model import Event
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup
 from clicket.server.event_feeds import CallFeeds
 from clicket.server.event_log import EventLog, LoggedEvent
@@ -24,6 +25,14 @@ _LAST_NUMBER = Parameter(
     name="Last-Event-ID", description=_LAST, source="header", schema={"type": "string", "pattern": "^[0-9]{0,12}$"}
 )
 _LAST_ID = Parameter(name="Last-Event-ID", description=_LAST, source="header", schema={"type": "string"})
+
+
+class FeedEvent(Event, frozen=True, gc=False):
+    """An event of any call: it also says of which."""
+
+    thread: str
+    caller: str
+    tool: str
 
 
 class EventHandlers:
@@ -83,7 +92,7 @@ class EventHandlers:
                     CALLER,
                 ),
                 responses={
-                    200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM),
+                    200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM, events=Event),
                     204: ResponseSpec(
                         description="The call has ended, and there is nothing after this number.", media_type=""
                     ),
@@ -116,7 +125,10 @@ class EventHandlers:
                 ),
                 responses={
                     200: ResponseSpec(
-                        description="The events, as long as the client reads.", media_type=EVENT_STREAM, also=JSON_LINES
+                        description="The events, as long as the client reads.",
+                        media_type=EVENT_STREAM,
+                        also=JSON_LINES,
+                        events=FeedEvent,
                     )
                 },
             ),

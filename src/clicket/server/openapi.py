@@ -7,16 +7,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
+from msgspec import NODEFAULT
 
-from clicket.agents import TurnDocument
 from clicket.model import Record, ToolResult
-from clicket.model.chat import ChatMessage, ToolUse, Usage
 from clicket.server.operations import ANY_SCOPE, EVENT_STREAM, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
 from clicket.server.problems import STATUS_OF, Problem
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
-from clicket.server.schemas import BulkRequest, CallRequest, Listing
+from clicket.server.schemas import FIELDS, BulkRequest, CallRequest
 
 __all__ = ["document", "operations"]
 
@@ -55,8 +54,8 @@ _IDS_OR_FILTER = [
     {"required": ["filter"], "properties": {"filter": {"type": "object", "minProperties": 1}, "ids": {"type": "null"}}},
 ]
 _OF_A_CALL = ("get_calls_id", "get_calls_id_events", "get_calls_id_result", "post_calls_id_cancel")
-_SPARSE = frozenset(each.__name__ for each in (Problem, ChatMessage, ToolUse, TurnDocument, Usage))
-"""Structs whose JSON leaves out fields that have their default value."""
+_EMPTY = (list, dict, set)
+"""Fields with one of these for their default are left out like those with another default value."""
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
 _CHALLENGE = {
     "WWW-Authenticate": {
@@ -99,14 +98,16 @@ def document(operations: Iterable[Operation], version: str, *, keyed: bool) -> d
     }
 
 
-def _models(table: list[Operation]) -> list[Any]:
-    found: dict[Any, None] = {Problem: None}
-    for operation in table:
-        if operation.body is not None and operation.body.model is not None:
-            found[operation.body.model] = None
-        for response in operation.responses.values():
-            if response.model is not None:
-                found[response.model] = None
+def _sent(table: list[Operation]) -> list[Any]:
+    """The types of responses and of events."""
+    specs = [response for operation in table for response in operation.responses.values()]
+    found = {Problem: None} | {model: None for spec in specs for model in (spec.model, spec.or_model, spec.events)}
+    return [model for model in found if _is_struct(model)]
+
+
+def _received(table: list[Operation]) -> list[Any]:
+    """The types of the bodies of requests."""
+    found = {operation.body.model: None for operation in table if operation.body is not None}
     return [model for model in found if _is_struct(model)]
 
 
@@ -119,17 +120,50 @@ def _schema(model: Any) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{model.__name__}"} if _is_struct(model) else _JSON_OBJECT
 
 
+def _structs(models: Iterable[Any]) -> set[type[msgspec.Struct]]:
+    """These Structs and those that they contain."""
+    found: set[type[msgspec.Struct]] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tuple):
+            for each in node:
+                visit(each)
+        elif isinstance(node, msgspec.inspect.StructType) and node.cls in found:
+            return
+        elif isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field):
+            if isinstance(node, msgspec.inspect.StructType):
+                found.add(node.cls)
+            for name in node.__struct_fields__:
+                visit(getattr(node, name))
+
+    visit(msgspec.inspect.multi_type_info(models))
+    return found
+
+
+def _always_sent(model: type[msgspec.Struct]) -> list[str]:
+    """The fields that the Struct's JSON has whatever their values are."""
+    sparse = model.__struct_config__.omit_defaults
+    return [
+        field.encode_name
+        for field in msgspec.structs.fields(model)
+        if field.required or not (sparse and (field.default is not NODEFAULT or field.default_factory in _EMPTY))
+    ]
+
+
 def _schemas(table: list[Operation]) -> dict[str, Any]:
-    models = _models(table)
-    _, schemas = msgspec.json.schema_components(models, ref_template="#/components/schemas/{name}")
-    bodies = {
-        operation.body.model.__name__ for operation in table if operation.body and _is_struct(operation.body.model)
-    }
-    for name, schema in schemas.items():
-        if name not in bodies and name not in _SPARSE and "properties" in schema:
-            schema["required"] = list(schema["properties"])  # responses always have all fields
+    sent, received = _sent(table), _received(table)
+    models = [*received, *sent]
+    fields = [(model, name, type) for model, known in FIELDS.items() for name, type in known.items()]
+    made, schemas = msgspec.json.schema_components(
+        [*models, *(type for _, _, type in fields)], ref_template="#/components/schemas/{name}"
+    )
+    for (owner, name, _), schema in zip(fields, made[len(models) :], strict=True):
+        if owner in schemas:
+            schemas[owner]["properties"][name] = schema
+    for model in _structs([*sent, *(type for _, _, type in fields)]):
+        schemas[model.__name__]["required"] = _always_sent(model)
     for model in (ToolResult, Record):
-        if model in models:
+        if model in sent:
             schema = schemas[model.__name__]
             schema["properties"] = {"success": {"type": "boolean"}, **schema["properties"]}
             schema["required"] = ["success", *schema["required"]]
@@ -150,10 +184,6 @@ def _schemas(table: list[Operation]) -> dict[str, Any]:
             schemas[name]["properties"][field] = {"default": None, "anyOf": [{"type": "null"}, _JSON_OBJECT]}
     if BulkRequest in models:
         schemas["BulkRequest"]["oneOf"] = _IDS_OR_FILTER
-    if Listing in models:
-        items = schemas["Listing"]["properties"]["items"]
-        whole = {"$ref": "#/components/schemas/Record"}
-        items["items"] = {"anyOf": [items["items"], whole]} if "Record" in schemas else items["items"]
     schemas["Problem"]["properties"]["code"]["enum"] = sorted(STATUS_OF)
     return schemas
 
@@ -241,13 +271,18 @@ def _problems(operation: Operation) -> list[int]:
 def _response(response: ResponseSpec) -> dict[str, Any]:
     made: dict[str, Any] = {"description": response.description}
     if response.model is not None:
-        made["content"] = {response.media_type: {"schema": _schema(response.model)}}
+        schema = _schema(response.model)
+        if response.or_model is not None:
+            schema = {"anyOf": [schema, _schema(response.or_model)]}
+        made["content"] = {response.media_type: {"schema": schema}}
     elif response.media_type:
         made["content"] = {response.media_type: {"schema": {}}}
     if response.also:
         made["content"][response.also] = {"schema": {}}
     if response.stream:
         made["content"][EVENT_STREAM] = {"schema": {}}
+    if response.events is not None:
+        made["content"][EVENT_STREAM]["x-event-data"] = _schema(response.events)
     if response.id_at:
         made["links"] = {
             name: {"operationId": name, "parameters": {"id": f"$response.body#/{response.id_at}"}}

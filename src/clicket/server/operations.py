@@ -36,10 +36,14 @@ class ResponseSpec(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     model: Any = None
     media_type: str = "application/json"
+    or_model: Any = None
+    """Another type, with which the response is if the client asks for it."""
     also: str = ""
     """Another media type that the client may ask for."""
     stream: bool = False
     """The client may also get server-sent events."""
+    events: Any = None
+    """The type of the `data` of server-sent events."""
     headers: Mapping[str, str] = {}
     id_at: str = ""
     """The field that holds the id of a call, for links to other operations."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
 from msgspec import Meta
 
+from clicket.agents import Plan
 from clicket.bulk_actions import MAX_CALLS, BulkAction
 from clicket.kernel import State
 from clicket.model import Record, ToolResult
 from clicket.model.codec import encode
 from clicket.model.grant import Grant
 from clicket.model.record import WaitingFor
+from clicket.model.result import ToolError
 
 __all__ = [
+    "FIELDS",
     "Accepted",
     "Again",
     "AgainAccepted",
@@ -35,6 +39,7 @@ __all__ = [
     "Name",
     "PersonsAnswer",
     "Reason",
+    "RecordPage",
     "Resolution",
     "Stop",
     "record_json",
@@ -259,7 +264,7 @@ class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
     waiting_for: str | None
     approval: dict[str, Any] | None
     progress: dict[str, Any] | None
-    error: Any
+    error: ToolError | None
     truncated: bool
     artifact: str | None
     cached: bool
@@ -279,6 +284,128 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
     searched_to: float | None = None
 
+
+class RecordPage(msgspec.Struct, frozen=True, kw_only=True):
+    """As `Listing`, with whole records."""
+
+    items: list[Record]
+    cursor: str | None = None
+    searched_to: float | None = None
+
+
+class GivenApproval(TypedDict):
+    by: str
+    reason: str
+    at: float
+    identities: NotRequired[list[str]]
+    """The names under which the approver is known."""
+
+
+class InputQuestion(TypedDict):
+    """What a tool asks. With a `schema` the answer is an object that fits it; with a `url` a person opens the address."""
+
+    key: str
+    source: str
+    message: str
+    schema: NotRequired[dict[str, Any]]
+    url: NotRequired[str]
+
+
+class Approval(TypedDict):
+    """The last question to a person, and the answer. `approved` is null while people are to answer."""
+
+    why: str
+    purpose: str
+    requested_at: float | None
+    deadline: float | None
+    hash: str
+    approved: bool | None
+    by: str
+    reason: str
+    at: float | None
+    edited: bool
+    approvers: int
+    """How many different people must approve."""
+    approvals: list[GivenApproval]
+    self_approval: bool
+    grant: str | None
+    responded: bool
+    question: NotRequired[InputQuestion]
+
+
+class Progress(TypedDict, total=False):
+    step: float | None
+    total_steps: float | None
+    percentage: float | None
+    status: str | None
+    estimated_time_remaining: float | None
+
+
+class SettledOutcome(TypedDict):
+    """How a person settled an unknown outcome."""
+
+    happened: bool
+    output: Any
+    by: str
+    note: str
+    at: float
+    rerun_as: str | None
+
+
+class Reconciliation(TypedDict):
+    """What the last try of the tool's own check found."""
+
+    attempt: int | None
+    tries: int | None
+    outcome: Literal["happened", "did_not_happen", "continues", "unknown", "failed"] | None
+    reason: str
+    at: float
+
+
+class CredentialWait(TypedDict):
+    """The last wait for credentials of the caller. `reasons` by provider."""
+
+    providers: list[str]
+    reasons: dict[str, str]
+    since: float
+    deadline: float | None
+
+
+ExternalWait = TypedDict(  # as a class it could not have a field `for`
+    "ExternalWait", {"for": str, "since": float | None, "deadline": float | None, "reported_at": float | None}
+)
+
+
+class OwnPart(TypedDict, total=False):
+    """`background`: the call that a tool call has started. `result_of`: the call whose result the message is."""
+
+    background: str
+    tool: str
+    result_of: str
+
+
+class Vendor(TypedDict, total=False):
+    """Parts of a message that only the model's vendor can read, by its name; and clicket's own."""
+
+    clicket: OwnPart
+
+
+_OF_SUMMARY = {"approval": Approval | None, "progress": Progress | None, "resolution": SettledOutcome | None}
+_OF_RECORD = {
+    "reconciliation": Reconciliation | None,
+    "credential": CredentialWait | None,
+    "external": ExternalWait | None,
+}
+_PLAN = {"plan": Plan | None}
+FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "CallSummary": _OF_SUMMARY,
+    "Record": {**_OF_SUMMARY, **_OF_RECORD},
+    "ChatMessage": {"vendor": Vendor | None},
+    "ThreadView": _PLAN,
+    "TurnDocument": _PLAN,
+    "TurnResult": _PLAN,
+}
+"""By model: the types of its fields that are dicts in Python. The OpenAPI document has them."""
 
 _SAME = tuple(name for name in CallSummary.__struct_fields__ if name not in ("success", "attempts"))
 

@@ -1,6 +1,6 @@
 // Requests to the server that this page came from. The key travels in a header, never in an address.
 import { signal } from "@preact/signals";
-import type { Json } from "./types";
+import type { Complaint, Json, Problem as Body } from "./types";
 
 const KEY = "clicket.key";
 const TIMEOUT = 30_000;
@@ -24,7 +24,7 @@ export class Problem extends Error {
     readonly status: number,
     readonly code: string,
     detail: string,
-    readonly errors: { path: string; message: string }[] = [],
+    readonly errors: Complaint[] = [],
   ) {
     super(detail);
   }
@@ -80,7 +80,7 @@ export function post<T>(path: string, body: unknown = {}): Promise<T> {
 
 async function problemOf(response: Response): Promise<Problem> {
   try {
-    const body = (await response.json()) as { code?: string; detail?: string; errors?: { path: string; message: string }[] };
+    const body = (await response.json()) as Partial<Body>;
     return new Problem(response.status, body.code ?? "", body.detail ?? response.statusText, body.errors ?? []);
   } catch {
     return new Problem(response.status, "", response.statusText);

@@ -1,16 +1,12 @@
 // What happened lately, in steps of time: outcomes, run times and the queue. The store keeps them, so they survive a restart.
 import { json, query } from "../api/client";
+import type { Series } from "../api/types";
 
 export interface Activity {
   times: number[];
   step: number;
   /** By the name of the value: `completed`, `failed`, …; `p50`, `p95`; `length`, `max`. What was not measured is 0. */
   values: { [name: string]: number[] };
-}
-
-interface Series {
-  step: number;
-  points: { at: number; values: { [name: string]: number | null } }[];
 }
 
 const POINTS = 60;

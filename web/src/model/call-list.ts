@@ -1,7 +1,7 @@
 // A live list of calls that match a filter: pages from the server, kept up to date by the event stream.
 import { signal } from "@preact/signals";
 import { errorText, json, query } from "../api/client";
-import type { Call, CallPage, FeedEvent } from "../api/types";
+import type { CallSummary, FeedEvent, Listing } from "../api/types";
 import { subscribe } from "./feed";
 import { callOf, folded, keyOf } from "./fold";
 import { isTerminal } from "./tables";
@@ -33,7 +33,7 @@ export function parametersOf(filter: Filter): { [name: string]: string | number 
   return { ...rest, id_contains: text, ...(name && value !== undefined ? { [`metadata.${name}`]: value } : {}) };
 }
 
-export function matches(call: Call, filter: Filter): boolean {
+export function matches(call: CallSummary, filter: Filter): boolean {
   return (
     (!filter.tool || call.tool === filter.tool) &&
     (!filter.thread || call.thread === filter.thread) &&
@@ -48,7 +48,7 @@ export function matches(call: Call, filter: Filter): boolean {
 }
 
 export class CallList {
-  readonly rows = signal<readonly Call[]>([]);
+  readonly rows = signal<readonly CallSummary[]>([]);
   readonly loading = signal(true);
   readonly error = signal("");
   /** Are there older calls that were not loaded? */
@@ -57,7 +57,7 @@ export class CallList {
   added = 0;
 
   readonly #filter: Filter;
-  #known = new Map<string, Call>();
+  #known = new Map<string, CallSummary>();
   #cursor: string | null = null;
   #refreshing = 0;
   #generation = 0;
@@ -109,8 +109,8 @@ export class CallList {
     }
   }
 
-  #page(cursor: string | null): Promise<CallPage> {
-    return json<CallPage>(`/calls${query({ ...parametersOf(this.#filter), limit: cursor === null ? FIRST_PAGE : NEXT_PAGE, cursor })}`);
+  #page(cursor: string | null): Promise<Listing> {
+    return json<Listing>(`/calls${query({ ...parametersOf(this.#filter), limit: cursor === null ? FIRST_PAGE : NEXT_PAGE, cursor })}`);
   }
 
   #take(events: FeedEvent[]): void {
@@ -135,7 +135,7 @@ export class CallList {
   }
 
   /** A call that may match later, because its state will change, is kept but not shown. */
-  #couldMatch(call: Call): boolean {
+  #couldMatch(call: CallSummary): boolean {
     const { state: _state, code: _code, waiting_for: _waiting, ...fixed } = this.#filter;
     return matches(call, fixed);
   }

@@ -2,7 +2,7 @@
 import { batch, signal } from "@preact/signals";
 import { errorText, json, post, query, quoted } from "../api/client";
 import { follow } from "../api/stream";
-import type { AgentEvent, AgentThread, ChatMessage, JsonObject, Plan, Turn, TurnPage } from "../api/types";
+import type { AgentEvent, AgentState, ChatMessage, JsonObject, Plan, ThreadView, TurnDocument, TurnPage } from "../api/types";
 
 export interface ToolStep {
   id: string;
@@ -31,9 +31,9 @@ export interface Part {
 }
 
 export class Conversation {
-  readonly turns = signal<Turn[]>([]);
+  readonly turns = signal<TurnDocument[]>([]);
   readonly live = signal<Part[]>([]);
-  readonly state = signal<AgentThread | null>(null);
+  readonly state = signal<ThreadView | null>(null);
   readonly plan = signal<Plan | null>(null);
   readonly error = signal("");
   readonly #place: string;
@@ -82,7 +82,7 @@ export class Conversation {
   }
 
   async #load(): Promise<void> {
-    const [state, turns] = await Promise.all([json<AgentThread>(`${this.#path}${this.#place}`), this.#allTurns()]);
+    const [state, turns] = await Promise.all([json<ThreadView>(`${this.#path}${this.#place}`), this.#allTurns()]);
     if (this.#closed) return;
     batch(() => {
       this.state.value = state;
@@ -93,8 +93,8 @@ export class Conversation {
     });
   }
 
-  async #allTurns(): Promise<Turn[]> {
-    const turns: Turn[] = [];
+  async #allTurns(): Promise<TurnDocument[]> {
+    const turns: TurnDocument[] = [];
     let after: number | null = 0;
     while (after !== null) {
       const page: TurnPage = await json<TurnPage>(`${this.#path}/messages${this.#place}${this.#place ? "&" : "?"}after=${after}`);
@@ -111,7 +111,7 @@ export class Conversation {
     switch (event.type) {
       case "state": {
         const known = this.state.peek();
-        if (known) this.state.value = { ...known, state: text(data["to"]) };
+        if (known) this.state.value = { ...known, state: text(data["to"]) as AgentState };
         break;
       }
       case "message":
@@ -212,13 +212,13 @@ export class Conversation {
 const placeOf = (event: AgentEvent): string => `${text(event.data["fork"])}/${event.step}`;
 
 /** How a turn ended: `finished` only if its answer is whole. */
-export const outcomeOf = (turn: Turn): string => (turn.stopped === "finished" && isCut(turn) ? turn.ended : turn.stopped) ?? turn.state;
+export const outcomeOf = (turn: TurnDocument): string => (turn.stopped === "finished" && isCut(turn) ? turn.ended : turn.stopped) ?? turn.state;
 
 /** The answer is cut off, declined or empty. */
-export const isCut = (turn: Turn): boolean => (turn.ended ?? "stop") !== "stop";
+export const isCut = (turn: TurnDocument): boolean => (turn.ended ?? "stop") !== "stop";
 
 /** The messages of a turn that ended, as the parts that are shown. */
-export function partsOf(turn: Turn): Part[] {
+export function partsOf(turn: TurnDocument): Part[] {
   const answers = new Map(turn.messages.filter((each) => each.role === "tool").map((each) => [each.tool_call_id ?? "", each]));
   const parts: Part[] = [];
   for (const message of turn.messages) {

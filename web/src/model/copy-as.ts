@@ -1,5 +1,5 @@
 // A call as code that makes it again. The key is never part of it.
-import type { Call, Json } from "../api/types";
+import type { CallSummary, Json } from "../api/types";
 
 const shellQuoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
@@ -17,7 +17,7 @@ function python(value: Json, indent = 0): string {
   return `{\n${entries.map(([k, v]) => `${pad}${JSON.stringify(k)}: ${python(v, indent + 1)}`).join(",\n")},\n${"    ".repeat(indent)}}`;
 }
 
-type Copied = Pick<Call, "tool" | "thread"> & { arguments: Json };
+type Copied = Pick<CallSummary, "tool" | "thread"> & { arguments: Json };
 
 export const asPython = (call: Copied): string =>
   `result = await rt.call(${JSON.stringify(call.tool)}, ${python(call.arguments ?? {})}, thread=${JSON.stringify(call.thread)})`;

@@ -1,5 +1,5 @@
 // Applies events to a call, as the server's own record is made from them. Pure functions: they return a new value.
-import type { Approval, Attempt, Call, CallEvent, CallRecord, External, FeedEvent, GivenApproval, InputQuestion, JsonObject, Progress, Reconciliation, ToolError } from "../api/types";
+import type { Approval, Attempt, CallEvent, CallRecord, CallSummary, CredentialWait, ExternalWait, FeedEvent, GivenApproval, InputQuestion, JsonObject, Progress, Reconciliation, ToolError } from "../api/types";
 import { isTerminal } from "./tables";
 
 const NO_DECISION: Approval = {
@@ -9,18 +9,18 @@ const NO_DECISION: Approval = {
 
 export const keyOf = (call: { caller: string; thread: string; id: string }): string => `${call.caller}\n${call.thread}\n${call.id}`;
 
-export function callOf(event: FeedEvent): Call {
+export function callOf(event: FeedEvent): CallSummary {
   const data = event.data;
   return {
-    id: event.call_id, tool: event.tool, thread: event.thread, caller: event.caller, state: event.state,
-    created_at: event.at, updated_at: event.at, started_at: null, ended_at: null, duration: null, attempts: 0,
+    id: event.call_id, tool: event.tool, thread: event.thread, caller: event.caller, state: event.state, success: false,
+    created_at: event.at, updated_at: event.at, started_at: null, ended_at: null, duration: null, attempts: 0, worker: "", host: "",
     waiting_for: null, approval: null, progress: null, error: null, truncated: false, artifact: null, cached: false,
     priority: (data["priority"] as number | undefined) ?? 0, request_id: (data["request_id"] as string | undefined) ?? null,
     cancel_requested: false, metadata: (data["metadata"] as JsonObject | undefined) ?? {}, resolution: null,
   };
 }
 
-type Foldable = Omit<Call, "attempts">;
+type Foldable = Omit<CallSummary, "attempts" | "worker" | "host">;
 
 /** The names under which the person who gave an approval is known. */
 export const namesOf = (given: GivenApproval): Set<string> => new Set([given.by, ...(given.identities ?? [])].filter(Boolean));
@@ -35,15 +35,19 @@ function withApproval(asked: Approval, event: CallEvent): GivenApproval[] {
   return known || (asked.approvers > 1 && !names.size) ? asked.approvals : [...asked.approvals, given];
 }
 
-/** The approval after a decision. `approved` stays null while other people must approve, too. */
-function decided(asked: Approval, event: CallEvent): Approval {
+/** Is it an approval, which may not be the last one that is needed? */
+const isApproval = ({ data }: CallEvent): boolean => data["approved"] === true && data["responded"] !== true;
+
+/** False: other people must approve, too. */
+const isDecided = (asked: Approval, event: CallEvent): boolean => !isApproval(event) || withApproval(asked, event).length >= asked.approvers;
+
+/** The approval after an answer. */
+function answered(asked: Approval, event: CallEvent): Approval {
   const data = event.data;
-  const approved = data["approved"] === true;
-  const responded = data["responded"] === true;
-  const approvals = approved && !responded ? withApproval(asked, event) : asked.approvals;
-  if (approved && !responded && approvals.length < asked.approvers) return { ...asked, approvals };
+  const approvals = isApproval(event) ? withApproval(asked, event) : asked.approvals;
+  if (!isDecided(asked, event)) return { ...asked, approvals };
   return {
-    ...asked, approvals, approved, responded, by: text(data["by"]), reason: text(data["reason"]), at: event.at, edited: "arguments" in data,
+    ...asked, approvals, approved: data["approved"] === true, responded: data["responded"] === true, by: text(data["by"]), reason: text(data["reason"]), at: event.at, edited: "arguments" in data,
     grant: (data["grant"] as string | undefined) ?? null,
   };
 }
@@ -51,7 +55,7 @@ function decided(asked: Approval, event: CallEvent): Approval {
 /** The fields that rows and records have in common. */
 function changed<T extends Foldable>(call: T, event: CallEvent): T {
   const data = event.data;
-  const next: T = { ...call, state: event.state, updated_at: event.at };
+  const next: T = { ...call, state: event.state, success: event.state === "completed", updated_at: event.at };
   switch (event.type) {
     case "attempt_started":
       next.started_at = call.started_at ?? event.at;
@@ -72,8 +76,8 @@ function changed<T extends Foldable>(call: T, event: CallEvent): T {
       };
       break;
     case "approval_given":
-      next.approval = decided(call.approval ?? NO_DECISION, event);
-      if (next.approval.approved !== null) next.waiting_for = null;
+      next.approval = answered(call.approval ?? NO_DECISION, event);
+      if (isDecided(call.approval ?? NO_DECISION, event)) next.waiting_for = null;
       break;
     case "note":
       if ("waiting_for" in data) next.waiting_for = (data["waiting_for"] as string | null) ?? null;
@@ -107,9 +111,13 @@ function changed<T extends Foldable>(call: T, event: CallEvent): T {
 }
 
 /** A row of a list after an event. */
-export function folded(call: Call, event: CallEvent): Call {
+export function folded(call: CallSummary, event: CallEvent): CallSummary {
   const next = changed(call, event);
-  if (event.type === "attempt_started") next.attempts = Math.max(call.attempts, Number(event.data["attempt"] ?? call.attempts + 1));
+  if (event.type === "attempt_started") {
+    next.attempts = Math.max(call.attempts, Number(event.data["attempt"] ?? call.attempts + 1));
+    next.worker = text(event.data["worker"]);
+    next.host = text(event.data["host"]);
+  }
   return next;
 }
 
@@ -123,15 +131,16 @@ export function foldedRecord(record: CallRecord, event: CallEvent): CallRecord {
   if (event.type === "attempt_started") {
     const attempt: Attempt = {
       number: Number(data["attempt"]), started_at: event.at, ended_at: null, outcome: null, error: null, delay: null, traceback: "",
-      worker: (data["worker"] as string | undefined) ?? null, host: (data["host"] as string | undefined) ?? null,
+      worker: text(data["worker"]), host: text(data["host"]),
     };
     next.attempts = [...record.attempts, attempt];
   } else if (event.type === "stage_ended") {
     next.stages = { ...record.stages, [text(data["stage"])]: { outcome: text(data["outcome"]), duration: Number(data["duration"]) } };
-  } else if (event.type === "approval_given" && "arguments" in data) {
+  } else if (event.type === "approval_given" && "arguments" in data && isDecided(record.approval ?? NO_DECISION, event)) {
     next.arguments = data["arguments"] ?? null;
   } else if (event.type === "note" || event.type === "reported") {
     next.external = external(record.external, event);
+    if (data["waiting_for"] === "credential") next.credential = credential(event);
   } else if (event.type === "reconcile_started" || event.type === "reconcile_ended") {
     next.reconciliation = reconciliation(record.reconciliation, event);
   } else if (event.type === "state_changed") {
@@ -145,12 +154,16 @@ export function foldedRecord(record: CallRecord, event: CallEvent): CallRecord {
       next.attempts = [...record.attempts.slice(0, -1), ended];
     }
     if (event.state === "completed") next.output = data["output"] ?? null;
-    next.success = event.state === "completed";
   }
   return next;
 }
 
-function external(known: External | null, event: CallEvent): External | null {
+function credential({ data, at }: CallEvent): CredentialWait {
+  const { providers, reasons, deadline } = data as Partial<CredentialWait>;
+  return { providers: providers ?? [], reasons: reasons ?? {}, since: at, deadline: deadline ?? null };
+}
+
+function external(known: ExternalWait | null, event: CallEvent): ExternalWait | null {
   const { data, at } = event;
   if (event.type === "reported") return known && { ...known, reported_at: at };
   const begun = "external" in data ? { for: text((data["external"] as JsonObject | null)?.["for"]), since: null, deadline: null, reported_at: null } : known;
@@ -162,7 +175,7 @@ function reconciliation(known: Reconciliation | null, event: CallEvent): Reconci
   const started: Reconciliation = { attempt: (data["attempt"] as number | undefined) ?? null, tries: (data["try"] as number | undefined) ?? null, outcome: null, reason: "", at };
   if (event.type === "reconcile_started") return started;
   const reason = text(data["reason"]) || text((data["error"] as JsonObject | undefined)?.["message"]);
-  return { ...(known ?? started), outcome: text(data["outcome"]), reason, at };
+  return { ...(known ?? started), outcome: (data["outcome"] as Reconciliation["outcome"] | undefined) ?? null, reason, at };
 }
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");

@@ -1,5 +1,6 @@
 // A JSON Schema of "arguments like these", for a grant. Whatever it does not name is refused, so that a grant is never wider than it looks.
-import type { Json, JsonObject, JsonSchema } from "../api/types";
+import type { Json, JsonObject } from "../api/types";
+import type { JsonSchema } from "./json-schema";
 
 /** `same`: exactly these. `upTo`: numbers from 0 to these, the rest the same. `shape`: values of the same types. */
 export type Likeness = "same" | "upTo" | "shape";

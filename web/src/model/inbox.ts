@@ -1,20 +1,20 @@
 // What waits for a person: calls that wait for approval, and calls whose outcome is unknown.
 import { computed, signal } from "@preact/signals";
 import { json } from "../api/client";
-import type { Call, CallPage } from "../api/types";
+import type { CallSummary, Listing } from "../api/types";
 import { subscribe } from "./feed";
 
 const LIMIT = 200;
 const RELEVANT = new Set(["approval_requested", "approval_given", "state_changed", "cancel_requested", "resolved"]);
 
-export const approvals = signal<Call[]>([]);
-export const unknownOutcomes = signal<Call[]>([]);
+export const approvals = signal<CallSummary[]>([]);
+export const unknownOutcomes = signal<CallSummary[]>([]);
 export const inboxError = signal("");
 
 export const inboxCount = computed(() => approvals.value.length + unknownOutcomes.value.length);
 
 /** Did the call end with an unknown outcome that no person has settled? */
-export const isUnresolved = (call: Pick<Call, "error" | "resolution">): boolean => call.error?.code === "outcome_unknown" && !call.resolution;
+export const isUnresolved = (call: Pick<CallSummary, "error" | "resolution">): boolean => call.error?.code === "outcome_unknown" && !call.resolution;
 
 let timer = 0;
 let unsubscribe: (() => void) | null = null;
@@ -53,8 +53,8 @@ function refreshSoon(): void {
 export async function refreshInbox(): Promise<void> {
   try {
     const [waiting, unknown] = await Promise.all([
-      json<CallPage>(`/calls?waiting_for=approval&limit=${LIMIT}`),
-      json<CallPage>(`/unknown?limit=${LIMIT}`),
+      json<Listing>(`/calls?waiting_for=approval&limit=${LIMIT}`),
+      json<Listing>(`/unknown?limit=${LIMIT}`),
     ]);
     approvals.value = waiting.items;
     unknownOutcomes.value = unknown.items;

@@ -45,6 +45,12 @@ export const AGENT: Table = {
   error: ["idle"],
 };
 
+export const GRANT_STATES = ["active", "used_up", "expired", "revoked"] as const;
+
+export const NOTICE_STATES = ["pending", "delivered", "failed"] as const;
+
+export const NOTICE_TYPES = ["approval.requested", "call.ended", "call.unknown", "tool.health", "budget.reached", "worker.lost", "alert.raised", "alert.cleared"] as const;
+
 export const TERMINAL: ReadonlySet<State> = new Set<State>(["completed", "failed", "timeout", "cancelled"]);
 
 export const isTerminal = (state: State): boolean => TERMINAL.has(state);

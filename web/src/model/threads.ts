@@ -1,5 +1,6 @@
 // The threads that the key may see, with their last activity.
 import { json } from "../api/client";
+import type { ThreadPage } from "../api/types";
 
 export interface Thread {
   name: string;
@@ -15,19 +16,8 @@ export interface Thread {
 
 const LIMIT = 500;
 
-interface ServedThread {
-  name: string;
-  caller: string;
-  last_activity_at: number;
-  counts: { [state: string]: number };
-  total: number;
-  active: number;
-  agent_state: string | null;
-  agents: { name: string; state: string | null }[];
-}
-
 export async function loadThreads(): Promise<Thread[]> {
-  const page = await json<{ items: ServedThread[] }>(`/threads?limit=${LIMIT}`);
+  const page = await json<ThreadPage>(`/threads?limit=${LIMIT}`);
   const threads = page.items.map((each) => ({
     name: each.name, caller: each.caller, lastAt: each.last_activity_at, calls: each.total, active: each.active,
     failed: (each.counts["failed"] ?? 0) + (each.counts["timeout"] ?? 0), agent: each.agents[0]?.name ?? "", agentState: each.agent_state ?? "",

@@ -1,6 +1,7 @@
 // A form made from a JSON Schema: fields for scalars, nested groups for objects, JSON text for everything else.
 import { useId, useState } from "preact/hooks";
-import type { Json, JsonObject, JsonSchema } from "../api/types";
+import type { Complaint, Json, JsonObject } from "../api/types";
+import type { JsonSchema } from "../model/json-schema";
 import { t } from "../i18n";
 import { escapedJson, hasInvisible } from "../model/printable";
 
@@ -9,7 +10,7 @@ interface Props {
   value: JsonObject;
   onChange: (value: JsonObject) => void;
   /** Messages of the server by path, such as `/city`. */
-  errors?: { path: string; message: string }[];
+  errors?: Complaint[];
   /** Of the field for a value that is written as JSON. */
   label?: string;
 }
@@ -35,7 +36,7 @@ interface PartProps {
   schema: JsonSchema;
   root: JsonSchema;
   path: string;
-  errors: { path: string; message: string }[];
+  errors: Complaint[];
 }
 
 function Group({ schema, root, value, onChange, path, errors }: PartProps & { value: JsonObject; onChange: (value: JsonObject) => void }) {

@@ -1,8 +1,9 @@
 // Grants: approvals that also let later calls run. Listed, and revoked.
 import { json, query, quoted } from "../../api/client";
-import type { Grant } from "../../api/types";
+import type { Grant, GrantList } from "../../api/types";
 import { t, word } from "../../i18n";
 import { moment, number } from "../../model/format";
+import { GRANT_STATES } from "../../model/tables";
 import { link, route } from "../../router";
 import { may, offers } from "../../session";
 import { Confirmed } from "../../ui/confirm";
@@ -17,19 +18,18 @@ import { Choice } from "../choice";
 
 /** "active" is the word for calls that have not ended. */
 const inForce = (state: string): string => (state === "active" ? "in_force" : state);
-const STATES = ["active", "used_up", "expired", "revoked"] as const;
 
 export function GrantsScreen() {
   const values = route.value.query;
   const state = values.get("state") ?? "";
   const tool = values.get("tool") ?? "";
-  const { value, error, reload } = useLoaded(() => json<{ items: Grant[] }>(`/grants${query({ state, tool })}`), [state, tool], 5_000);
+  const { value, error, reload } = useLoaded(() => json<GrantList>(`/grants${query({ state, tool })}`), [state, tool], 5_000);
   const grants = value.value?.items;
   return (
     <>
       <header class="page-head">
         <div class="title"><h1>{t("grants.title")}</h1>{grants && <span class="count">{grants.length}</span>}</div>
-        <Choice name="state" label={t("column.state")} options={STATES} any={t("runs.any")} shown={(each) => word("state", inForce(each))} />
+        <Choice name="state" label={t("column.state")} options={GRANT_STATES} any={t("runs.any")} shown={(each) => word("state", inForce(each))} />
       </header>
       <p class="hint spaced">{t("grants.about")}</p>
       <Failure text={error.value} />

@@ -1,8 +1,9 @@
 // A question that a tool asks in the middle of its call: its message, its form, and an answer or a refusal. The tool goes on with either.
 import { useEffect, useState } from "preact/hooks";
 import { json, post, Problem, query, quoted } from "../../api/client";
-import type { Approval, Call, CallRecord, Json, JsonObject } from "../../api/types";
+import type { Approval, CallRecord, CallSummary, Complaint, InputQuestion, Json, JsonObject } from "../../api/types";
 import { t } from "../../i18n";
+import type { JsonSchema } from "../../model/json-schema";
 import { refreshInbox } from "../../model/inbox";
 import { may } from "../../session";
 import { Action } from "../../ui/button";
@@ -11,10 +12,10 @@ import { notify } from "../../ui/notices";
 import { SchemaForm } from "../../ui/schema-form";
 import { Countdown } from "../../ui/time";
 
-export function AnswerQuestion({ call, approval }: { call: Pick<Call, "id" | "thread" | "caller">; approval: Approval }) {
+export function AnswerQuestion({ call, approval }: { call: Pick<CallSummary, "id" | "thread" | "caller">; approval: Approval }) {
   const [loaded, setLoaded] = useState("");
   const [value, setValue] = useState<JsonObject>({});
-  const [errors, setErrors] = useState<{ path: string; message: string }[]>([]);
+  const [errors, setErrors] = useState<Complaint[]>([]);
   const [reason, setReason] = useState("");
   const place = query({ thread: call.thread, caller: call.caller });
   // The question that is shown, which an answer names. Events do not have its hash.
@@ -22,8 +23,8 @@ export function AnswerQuestion({ call, approval }: { call: Pick<Call, "id" | "th
   useEffect(() => {
     if (!approval.hash) json<CallRecord>(`/calls/${quoted(call.id)}${place}`).then((record) => setLoaded(record.approval?.hash ?? ""), () => undefined);
   }, [approval.hash]);
-  const question = approval.question ?? { source: "", message: approval.why };
-  const schema = question.schema ?? null;
+  const question: InputQuestion = approval.question ?? { key: "", source: "", message: approval.why };
+  const schema = (question.schema ?? null) as JsonSchema | null;
   const send = async (verb: "approve" | "respond" | "deny") => {
     setErrors([]);
     try {

@@ -1,7 +1,8 @@
 // One question to a person: why it is asked, the arguments to edit, what differs, who has approved, and the answers.
 import { useEffect, useState } from "preact/hooks";
 import { json, post, Problem, query, quoted } from "../../api/client";
-import type { Approval, Call, CallRecord, GrantTerms, Json, JsonObject, JsonSchema, Tool } from "../../api/types";
+import type { Approval, CallRecord, CallSummary, Complaint, Decided, GrantGiven, Json, JsonObject, OneTool } from "../../api/types";
+import type { JsonSchema } from "../../model/json-schema";
 import { t } from "../../i18n";
 import { changesOf } from "../../model/diff";
 import { namesOf } from "../../model/fold";
@@ -19,14 +20,9 @@ import { Approvers } from "./approvers";
 import { GrantForm } from "./grant-form";
 
 interface Props {
-  call: Pick<Call, "id" | "thread" | "caller" | "tool" | "approval">;
+  call: Pick<CallSummary, "id" | "thread" | "caller" | "tool" | "approval">;
   /** The whole record, if the page has it. */
   record?: CallRecord;
-}
-
-interface Decided {
-  missing?: number;
-  grant?: string | null;
 }
 
 type Verb = "approve" | "deny" | "respond";
@@ -42,11 +38,11 @@ function DecideApproval({ call, record: given }: Props) {
   const [loaded, setRecord] = useState<CallRecord | null>(null);
   const [schema, setSchema] = useState<JsonSchema>({});
   const [value, setValue] = useState<JsonObject | null>(null);
-  const [errors, setErrors] = useState<{ path: string; message: string }[]>([]);
+  const [errors, setErrors] = useState<Complaint[]>([]);
   const [reason, setReason] = useState("");
   const [refused, setRefused] = useState("");
   const [mode, setMode] = useState<"" | "grant" | "respond">("");
-  const [grant, setGrant] = useState<GrantTerms | null>(null);
+  const [grant, setGrant] = useState<GrantGiven | null>(null);
   const [output, setOutput] = useState(NOTHING);
   const [wrong, setWrong] = useState("");
   const place = query({ thread: call.thread, caller: call.caller });
@@ -59,7 +55,7 @@ function DecideApproval({ call, record: given }: Props) {
     if (!given) void load();
   }, [call.id, call.thread, call.caller, call.approval?.hash]);
   useEffect(() => {
-    if (may("read") || may("call")) json<{ tool: Tool }>(`/tools/${quoted(call.tool)}`).then(({ tool }) => setSchema(tool.input_schema), () => undefined);
+    if (may("read") || may("call")) json<OneTool>(`/tools/${quoted(call.tool)}`).then(({ tool }) => setSchema(tool.input_schema), () => undefined);
   }, [call.tool]);
   useEffect(() => setValue((record?.arguments as JsonObject | null | undefined) ?? (record ? {} : null)), [asked]);
 
@@ -152,7 +148,7 @@ const STANDINGS = { own: "inbox.own", approved: "inbox.alreadyApproved", nameles
 
 /** Why the person at this page may not approve: the call is its own, it has approved already, or it has no name and several people are
 needed. The server has the last word. */
-function standingOf(call: Pick<Call, "caller">, approval: Approval | null): "" | keyof typeof STANDINGS {
+function standingOf(call: Pick<CallSummary, "caller">, approval: Approval | null): "" | keyof typeof STANDINGS {
   const who = principal.value;
   if (!approval || !who) return "";
   if (!who.id) return approval.approvers > 1 ? "nameless" : "";

@@ -1,6 +1,7 @@
 // The terms of a grant: how many later calls, for how long, in which thread, with which arguments.
 import { useEffect, useId, useState } from "preact/hooks";
-import type { GrantTerms, JsonObject, JsonSchema } from "../../api/types";
+import type { GrantGiven, JsonObject } from "../../api/types";
+import type { JsonSchema } from "../../model/json-schema";
 import { t } from "../../i18n";
 import { schemaLike, type Likeness } from "../../model/grant-schema";
 import { escapedJson } from "../../model/printable";
@@ -15,7 +16,7 @@ interface Props {
   value: JsonObject;
   schema: JsonSchema;
   /** The terms, or null while they are not complete. */
-  onChange: (terms: GrantTerms | null) => void;
+  onChange: (terms: GrantGiven | null) => void;
 }
 
 export function GrantForm({ thread, value, schema, onChange }: Props) {
@@ -71,8 +72,8 @@ export function GrantForm({ thread, value, schema, onChange }: Props) {
 
 type Field = "uses" | "seconds" | "schema";
 
-function terms(given: { uses: string; seconds: string; thread: string; schema: string }): { terms: GrantTerms | null; wrong: Field | "" } {
-  const made: GrantTerms = {};
+function terms(given: { uses: string; seconds: string; thread: string; schema: string }): { terms: GrantGiven | null; wrong: Field | "" } {
+  const made: GrantGiven = {};
   if (given.uses !== "") {
     const uses = Number(given.uses);
     if (!Number.isInteger(uses) || uses < 1 || uses > MAX_USES) return { terms: null, wrong: "uses" };

@@ -1,6 +1,6 @@
 // "Action required": what waits for a person, live.
 import { json, query, quoted } from "../../api/client";
-import type { Call, CallRecord } from "../../api/types";
+import type { CallRecord, CallSummary } from "../../api/types";
 import { t } from "../../i18n";
 import { approvals, inboxError, unknownOutcomes } from "../../model/inbox";
 import { keyOf } from "../../model/fold";
@@ -43,7 +43,7 @@ export function InboxScreen() {
   );
 }
 
-function CardHead({ call }: { call: Call }) {
+function CardHead({ call }: { call: CallSummary }) {
   return (
     <header class="panel-head">
       <h3><a href={runLink(call)}>{call.tool}</a></h3>
@@ -53,7 +53,7 @@ function CardHead({ call }: { call: Call }) {
   );
 }
 
-function Unknown({ call }: { call: Call }) {
+function Unknown({ call }: { call: CallSummary }) {
   const place = query({ thread: call.thread, caller: call.caller });
   const { value } = useLoaded(() => json<CallRecord>(`/calls/${quoted(call.id)}${place}`), [keyOf(call)]);
   const record = value.value;

@@ -1,7 +1,7 @@
 // Settles an unknown outcome: did it happen, with what result, or should it run again.
 import { useState } from "preact/hooks";
 import { post, query, quoted } from "../../api/client";
-import type { Call, CallRecord, Json, JsonObject } from "../../api/types";
+import type { CallRecord, CallSummary, Json, JsonObject } from "../../api/types";
 import { t } from "../../i18n";
 import { refreshInbox } from "../../model/inbox";
 import { link } from "../../router";
@@ -13,7 +13,7 @@ import { Ago } from "../../ui/time";
 
 export const maySettle = (): boolean => offers("POST /calls/{id}/resolve") && may("approve");
 
-export function Settle({ call }: { call: Pick<Call, "id" | "thread" | "caller"> }) {
+export function Settle({ call }: { call: Pick<CallSummary, "id" | "thread" | "caller"> }) {
   const [happened, setHappened] = useState<boolean | null>(null);
   const [output, setOutput] = useState("");
   const [rerun, setRerun] = useState(false);

@@ -1,9 +1,10 @@
 // Notices to webhook endpoints: what was sent, what waits, what was given up, and why. For administrators.
 import { useEffect, useState } from "preact/hooks";
 import { json, post, query, quoted } from "../../api/client";
-import type { Notice } from "../../api/types";
+import type { Notice, NoticePage } from "../../api/types";
 import { t, word } from "../../i18n";
 import { duration, moment } from "../../model/format";
+import { NOTICE_STATES, NOTICE_TYPES } from "../../model/tables";
 import { link, route, runLink } from "../../router";
 import { may, offers } from "../../session";
 import { Action } from "../../ui/button";
@@ -16,14 +17,7 @@ import { StateBadge } from "../../ui/state";
 import { Ago } from "../../ui/time";
 import { Choice } from "../choice";
 
-const STATES = ["pending", "delivered", "failed"] as const;
-const TYPES = ["approval.requested", "call.ended", "call.unknown", "tool.health", "budget.reached", "worker.lost"] as const;
 const LIMIT = 100;
-
-interface Page {
-  items: Notice[];
-  cursor: string | null;
-}
 
 export function NoticesScreen() {
   const { path, query: values } = route.value;
@@ -31,8 +25,8 @@ export function NoticesScreen() {
   const type = values.get("type") ?? "";
   const chosen = path[1];
   const filter = { state, type };
-  const { value, error, reload } = useLoaded(() => json<Page>(`/notices${query({ ...filter, limit: LIMIT })}`), [state, type], 5_000);
-  const [older, setOlder] = useState<Page | null>(null);
+  const { value, error, reload } = useLoaded(() => json<NoticePage>(`/notices${query({ ...filter, limit: LIMIT })}`), [state, type], 5_000);
+  const [older, setOlder] = useState<NoticePage | null>(null);
   useEffect(() => setOlder(null), [state, type]);
   const first = value.value;
   const cursor = older ? older.cursor : (first?.cursor ?? null);
@@ -40,15 +34,15 @@ export function NoticesScreen() {
   const known = new Set(first?.items.map((each) => each.id));
   const items = first ? [...first.items, ...(older?.items ?? []).filter((each) => !known.has(each.id))] : [];
   const more = async () => {
-    const next = await json<Page>(`/notices${query({ ...filter, limit: LIMIT, cursor })}`);
+    const next = await json<NoticePage>(`/notices${query({ ...filter, limit: LIMIT, cursor })}`);
     setOlder({ items: [...(older?.items ?? []), ...next.items], cursor: next.cursor });
   };
   return (
     <>
       <header class="page-head">
         <div class="title"><h1>{t("notices.title")}</h1>{first && <span class="count">{items.length}{cursor ? "+" : ""}</span>}</div>
-        <Choice name="state" label={t("column.state")} options={STATES} any={t("runs.any")} shown={(each) => word("state", each)} />
-        <Choice name="type" label={t("notices.type")} options={TYPES} any={t("runs.any")} />
+        <Choice name="state" label={t("column.state")} options={NOTICE_STATES} any={t("runs.any")} shown={(each) => word("state", each)} />
+        <Choice name="type" label={t("notices.type")} options={NOTICE_TYPES} any={t("runs.any")} />
       </header>
       <Failure text={error.value} />
       {chosen !== undefined && <One key={chosen} id={chosen} onChange={reload} />}

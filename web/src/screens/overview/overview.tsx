@@ -1,7 +1,7 @@
 // Rates, errors, latencies, the queue, the cache, the store and the workers, on one page.
 import { useState } from "preact/hooks";
 import { json, request } from "../../api/client";
-import type { Anomaly, Report } from "../../api/types";
+import type { Anomalies, CacheStats, Readiness, Report, WorkerList } from "../../api/types";
 import { t } from "../../i18n";
 import { loadActivity } from "../../model/activity";
 import { bytes, duration, number, percent } from "../../model/format";
@@ -61,8 +61,8 @@ export function OverviewScreen() {
 
 function Tiles({ report }: { report: Report | null }) {
   const { value } = useLoaded(async () => metricsOf(await (await request("/metrics", { accept: "text/plain" })).text()), [], 5_000);
-  const cache = useLoaded(() => json<{ hits?: number; misses?: number; items?: number; size?: number; bytes?: number }>("/cache/stats"), [], 5_000).value.value;
-  const ready = useLoaded(() => json<{ ready: boolean; reason: string | null }>("/readyz"), [], 5_000).value.value;
+  const cache = useLoaded(() => json<CacheStats>("/cache/stats"), [], 5_000).value.value;
+  const ready = useLoaded(() => json<Readiness>("/readyz"), [], 5_000).value.value;
   const metrics = value.value ?? new Map();
   const totals = report?.totals;
   const queue = total(metrics, "clicket_queue_length") ?? total(metrics, "clicket_queue_depth");
@@ -76,7 +76,7 @@ function Tiles({ report }: { report: Report | null }) {
       <div><dt>{t("overview.p95")}</dt><dd>{duration(totals?.p95)}</dd></div>
       {running !== null && <div><dt>{t("overview.running")}</dt><dd>{number(running)}{slots !== null && <small>{t("overview.slots", { count: number(slots) })}</small>}</dd></div>}
       {queue !== null && <div><dt>{t("overview.queue")}</dt><dd>{number(queue)}</dd></div>}
-      <div><dt>{t("overview.cache")}</dt><dd>{looked ? percent((cache?.hits ?? 0) / looked) : "–"}<small>{t("overview.cacheItems", { count: number(cache?.items ?? 0), size: bytes(cache?.size ?? cache?.bytes ?? 0) })}</small></dd></div>
+      <div><dt>{t("overview.cache")}</dt><dd>{looked ? percent((cache?.hits ?? 0) / looked) : "–"}<small>{t("overview.cacheItems", { count: number(cache?.items ?? 0), size: bytes(cache?.bytes ?? 0) })}</small></dd></div>
       <div><dt>{t("overview.store")}</dt><dd>{ready ? (ready.ready ? t("overview.ready") : t("overview.notReady")) : "–"}<small>clicket {principal.value?.version}</small></dd></div>
     </dl>
   );
@@ -106,7 +106,7 @@ function ByTool({ report }: { report: Report | null }) {
 }
 
 function Anomalies() {
-  const found = useLoaded(() => json<{ items: Anomaly[] }>("/anomalies"), [], 10_000).value.value?.items ?? [];
+  const found = useLoaded(() => json<Anomalies>("/anomalies"), [], 10_000).value.value?.items ?? [];
   return (
     <section class="panel">
       <h2>{t("overview.anomalies")}</h2>
@@ -115,20 +115,8 @@ function Anomalies() {
   );
 }
 
-interface Worker {
-  id: string;
-  host?: string;
-  pid?: number;
-  version?: string;
-  tools: { [name: string]: string };
-  running?: number;
-  capacity?: number;
-  seen_at: number;
-  state?: string;
-}
-
 function Workers() {
-  const { value, error } = useLoaded(() => json<{ items: Worker[] }>("/workers"), [], 5_000);
+  const { value, error } = useLoaded(() => json<WorkerList>("/workers"), [], 5_000);
   const workers = value.value?.items ?? [];
   return (
     <section class="panel">

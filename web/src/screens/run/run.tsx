@@ -1,7 +1,8 @@
 // One call: what it is, what happened when, and what can be done about it.
 import { useEffect, useState } from "preact/hooks";
 import { json, post, query, quoted } from "../../api/client";
-import type { CallRecord } from "../../api/types";
+import type { AgainAccepted, CallRecord, Cancelled, JsonObject, OneTool } from "../../api/types";
+import type { JsonSchema } from "../../model/json-schema";
 import { t } from "../../i18n";
 import { moment } from "../../model/format";
 import { isUnresolved } from "../../model/inbox";
@@ -17,7 +18,6 @@ import { notify } from "../../ui/notices";
 import { SchemaForm } from "../../ui/schema-form";
 import { CALL_LAYOUT, StateDiagram } from "../../ui/state-diagram";
 import { StateBadge } from "../../ui/state";
-import type { JsonObject, JsonSchema, Tool } from "../../api/types";
 import { Decide } from "../inbox/decide";
 import { maySettle, Settle, Settled } from "../inbox/settle";
 import { ChecksView } from "./checks";
@@ -88,7 +88,7 @@ function RunHeader({ record }: { record: CallRecord }) {
   const [again, setAgain] = useState(false);
   const place = query({ thread: record.thread, caller: record.caller });
   const cancel = async () => {
-    const answer = await post<{ cancelled: boolean }>(`/calls/${quoted(record.id)}/cancel${place}`, { reason: "cancelled in the console" });
+    const answer = await post<Cancelled>(`/calls/${quoted(record.id)}/cancel${place}`, { reason: "cancelled in the console" });
     notify(answer.cancelled ? t("run.cancelled") : t("run.overAlready"));
   };
   return (
@@ -117,11 +117,11 @@ function RunAgain({ record, onClose }: { record: CallRecord; onClose: () => void
   const [schema, setSchema] = useState<JsonSchema>({});
   const [value, setValue] = useState<JsonObject>((record.arguments as JsonObject | null) ?? {});
   useEffect(() => {
-    json<{ tool: Tool }>(`/tools/${quoted(record.tool)}`).then(({ tool }) => setSchema(tool.input_schema), () => undefined);
+    json<OneTool>(`/tools/${quoted(record.tool)}`).then(({ tool }) => setSchema(tool.input_schema), () => undefined);
   }, []);
   const run = async () => {
     const edited = JSON.stringify(value) === JSON.stringify(record.arguments) ? {} : { arguments: value };
-    const made = await post<{ id: string; thread: string }>(`/calls/${quoted(record.id)}/again${query({ thread: record.thread, caller: record.caller })}`, edited);
+    const made = await post<AgainAccepted>(`/calls/${quoted(record.id)}/again${query({ thread: record.thread, caller: record.caller })}`, edited);
     onClose();
     go(runLink({ id: made.id, thread: made.thread, caller: record.caller }));
   };

@@ -1,6 +1,6 @@
 // Actions on all chosen calls: by their ids, or by the filter itself, so that calls that are not loaded are included.
 import { post } from "../../api/client";
-import type { Call } from "../../api/types";
+import type { BulkResult, CallSummary } from "../../api/types";
 import { t } from "../../i18n";
 import type { Filter } from "../../model/call-list";
 import { number } from "../../model/format";
@@ -10,7 +10,7 @@ import { Action } from "../../ui/button";
 import { notify } from "../../ui/notices";
 
 interface Props {
-  selected: readonly Call[];
+  selected: readonly CallSummary[];
   everything: boolean;
   total: number;
   more: boolean;
@@ -21,12 +21,6 @@ interface Props {
 
 type Verb = "cancel" | "again" | "approve" | "deny";
 
-interface BulkAnswer {
-  done: number;
-  failures: { id: string; message: string }[];
-  cursor: string | null;
-}
-
 const BATCH = 1000;
 
 export function BulkBar({ selected, everything, total, more, filter, onAll, onClear }: Props) {
@@ -36,7 +30,7 @@ export function BulkBar({ selected, everything, total, more, filter, onAll, onCl
   const waiting = selected.filter((call) => call.waiting_for === "approval" && call.approval?.purpose !== "input"); // a tool's question is answered one by one
   // A filter that is empty would mean every call of the store: then only those that are loaded.
   const byFilter = everything && Object.keys(filter).length > 0;
-  const act = async (verb: Verb, calls: readonly Call[]) => {
+  const act = async (verb: Verb, calls: readonly CallSummary[]) => {
     const failures = byFilter ? await bulkByFilter(verb, filter) : await bulkByIds(verb, calls);
     if (failures.length) notify(t("runs.bulkFailed", { count: failures.length, first: failures[0] ?? "" }), "bad");
     else notify(t("runs.bulkDone", { count: number(calls.length) }));
@@ -63,18 +57,18 @@ async function bulkByFilter(verb: Verb, filter: Filter): Promise<string[]> {
   const failures: string[] = [];
   let cursor: string | null = null;
   do {
-    const answer: BulkAnswer = await post<BulkAnswer>("/bulk", { action: verb, filter: body, ...(cursor ? { cursor } : {}) });
+    const answer: BulkResult = await post<BulkResult>("/bulk", { action: verb, filter: body, ...(cursor ? { cursor } : {}) });
     failures.push(...answer.failures.map(described));
     cursor = answer.cursor;
   } while (cursor);
   return failures;
 }
 
-async function bulkByIds(verb: Verb, calls: readonly Call[]): Promise<string[]> {
+async function bulkByIds(verb: Verb, calls: readonly CallSummary[]): Promise<string[]> {
   const failures: string[] = [];
   for (let at = 0; at < calls.length; at += BATCH) {
     const ids = calls.slice(at, at + BATCH).map(({ id, thread, caller }) => ({ id, thread, caller }));
-    failures.push(...(await post<BulkAnswer>("/bulk", { action: verb, ids })).failures.map(described));
+    failures.push(...(await post<BulkResult>("/bulk", { action: verb, ids })).failures.map(described));
   }
   return failures;
 }

@@ -1,7 +1,7 @@
 // The filters of the table. Each is a part of the address.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { json } from "../../api/client";
-import type { Tool } from "../../api/types";
+import type { ToolList } from "../../api/types";
 import { t, word } from "../../i18n";
 import { CALL } from "../../model/tables";
 import { route, withQuery } from "../../router";
@@ -20,7 +20,7 @@ const HOURS = ["1", "6", "24", "168"];
 export function FilterBar() {
   const { query } = route.value;
   const search = useRef<HTMLInputElement>(null);
-  const { value: tools } = useLoaded(() => json<{ items: Tool[] }>("/tools"), []);
+  const { value: tools } = useLoaded(() => json<ToolList>("/tools"), []);
   const names = tools.value?.items.map((tool) => tool.name).sort() ?? [];
   const tool = query.get("tool") ?? "";
   if (tool && !names.includes(tool)) names.push(tool);

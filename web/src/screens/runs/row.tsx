@@ -1,6 +1,6 @@
 // One row of the table of calls. Rows are drawn again only when their call has changed.
 import { memo } from "../../ui/memo";
-import type { Call } from "../../api/types";
+import type { CallSummary } from "../../api/types";
 import { t } from "../../i18n";
 import { duration, shortId } from "../../model/format";
 import { isTerminal } from "../../model/tables";
@@ -13,7 +13,7 @@ import type { Column } from "./columns";
 export const ROW_HEIGHT = 36;
 
 interface Props {
-  call: Call;
+  call: CallSummary;
   index: number;
   columns: readonly Column[];
   active: boolean;
@@ -36,7 +36,7 @@ export const CallRow = memo(function CallRow({ call, index, columns, active, sel
   );
 }, same);
 
-function content(call: Call, column: Column) {
+function content(call: CallSummary, column: Column) {
   switch (column) {
     case "state": return <StateBadge state={call.state} waiting={call.waiting_for} />;
     case "tool": return <a href={runLink(call)}>{call.tool}</a>;
@@ -55,7 +55,7 @@ function Running({ since }: { since: number }) {
 }
 
 /** What is worth knowing at a glance: the error, what it waits for, or how far it is. */
-function summary(call: Call) {
+function summary(call: CallSummary) {
   if (call.error) return <span class="bad"><code>{call.error.code}</code> {call.error.message}</span>;
   if (call.waiting_for === "approval") return `${call.approval && call.approval.approvers > 1 ? `${call.approval.approvals.length}/${call.approval.approvers} · ` : ""}${call.approval?.why ?? ""}`;
   if (call.approval?.responded && call.approval.purpose !== "input") return t("decision.badge");

@@ -1,7 +1,7 @@
 // The live table of calls. Filters are in the address; `j k Enter x / ?` work as in a mail program.
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Call } from "../../api/types";
+import type { CallSummary } from "../../api/types";
 import { t } from "../../i18n";
 import { CallList, type Filter } from "../../model/call-list";
 import { bytes, duration, number } from "../../model/format";
@@ -79,7 +79,7 @@ function Table({ list, filter }: { list: CallList; filter: Filter }) {
   const everything = useSignal(false);
 
   const place = (): number => list.rows.peek().findIndex((row) => keyOf(row) === active.peek());
-  const current = (): Call | undefined => list.rows.peek()[place()];
+  const current = (): CallSummary | undefined => list.rows.peek()[place()];
   const move = (by: number) => {
     const all = list.rows.peek();
     const index = Math.max(0, Math.min(all.length - 1, place() + by));
@@ -92,7 +92,7 @@ function Table({ list, filter }: { list: CallList; filter: Filter }) {
     if (top < element.scrollTop) element.scrollTop = top;
     else if (top + ROW_HEIGHT * 2 > element.scrollTop + element.clientHeight) element.scrollTop = top + ROW_HEIGHT * 2 - element.clientHeight;
   };
-  const toggle = (call: Call) => {
+  const toggle = (call: CallSummary) => {
     const next = new Set(chosen.peek());
     if (!next.delete(keyOf(call))) next.add(keyOf(call));
     chosen.value = next;

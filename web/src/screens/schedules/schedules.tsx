@@ -1,7 +1,7 @@
 // Schedules: when each fires next, what became of its last times; pause, resume and remove.
 import { useState } from "preact/hooks";
 import { json, post, query, quoted } from "../../api/client";
-import type { Firing, Schedule } from "../../api/types";
+import type { Firing, Schedule, ScheduleList, Times } from "../../api/types";
 import { t } from "../../i18n";
 import { duration, moment, number } from "../../model/format";
 import { link, runLink } from "../../router";
@@ -20,7 +20,7 @@ import { Ago } from "../../ui/time";
 const LATE = 30;
 
 export function SchedulesScreen() {
-  const { value, error, reload } = useLoaded(() => json<{ items: Schedule[] }>("/schedules"), [], 5_000);
+  const { value, error, reload } = useLoaded(() => json<ScheduleList>("/schedules"), [], 5_000);
   const schedules = value.value?.items;
   return (
     <>
@@ -114,6 +114,6 @@ function More({ schedule }: { schedule: Schedule }) {
 }
 
 function NextTimes({ schedule }: { schedule: Schedule }) {
-  const { value, error } = useLoaded(() => json<{ times: number[] }>(`/schedules/${quoted(schedule.name)}/next${query({ caller: schedule.caller, count: 5 })}`), [schedule.name, schedule.caller, schedule.next_at]);
+  const { value, error } = useLoaded(() => json<Times>(`/schedules/${quoted(schedule.name)}/next${query({ caller: schedule.caller, count: 5 })}`), [schedule.name, schedule.caller, schedule.next_at]);
   return <><Failure text={error.value} /><ol class="times">{value.value?.times.map((at) => <li key={at}>{moment(at)} <span class="hint"><Ago at={at} /></span></li>)}</ol></>;
 }

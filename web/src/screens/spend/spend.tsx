@@ -11,7 +11,7 @@ import { Meter } from "../../ui/meter";
 import { Choice } from "../choice";
 import { Budgets } from "./budgets";
 
-const BY = ["day", "month", "thread", "agent", "caller", "model", "run"] as const;
+const BY = ["day", "month", "thread", "agent", "caller", "model", "run"] as const satisfies readonly SpendReport["by"][];
 const SPANS = ["2592000", "86400", "604800", "7776000", "all"] as const;
 
 export function SpendScreen() {

@@ -1,6 +1,6 @@
 // One thread: the conversation with its agent, its plan, and the states of its tools.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Agent, Plan } from "../../api/types";
+import type { AgentInfo, Plan } from "../../api/types";
 import { t, word } from "../../i18n";
 import { Conversation, isCut, outcomeOf, partsOf, type Part, type ToolStep } from "../../model/conversation";
 import { number } from "../../model/format";
@@ -12,12 +12,12 @@ import { Icon } from "../../ui/icon";
 import { JsonView } from "../../ui/json";
 import { Markdown } from "../../ui/markdown";
 import { StateBadge } from "../../ui/state";
-import { ToolStates } from "./tool-states";
+import { ToolStatesPanel } from "./tool-states";
 
 interface Props {
   name: string;
   caller: string;
-  agents: Agent[];
+  agents: AgentInfo[];
   /** The agent that the thread has talked with, if it is known. */
   agent: string;
 }
@@ -48,7 +48,7 @@ export function ThreadView({ name, caller, agents, agent }: Props) {
         </div>
       </header>
       {conversation && <Chat conversation={conversation} name={name} caller={caller} />}
-      <ToolStates thread={name} caller={caller} />
+      <ToolStatesPanel thread={name} caller={caller} />
     </>
   );
 }

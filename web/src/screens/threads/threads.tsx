@@ -1,7 +1,7 @@
 // The list of threads beside one of them.
 import { useEffect, useState } from "preact/hooks";
 import { json } from "../../api/client";
-import type { Agent } from "../../api/types";
+import type { AgentList } from "../../api/types";
 import { t, word } from "../../i18n";
 import { subscribe } from "../../model/feed";
 import { loadThreads, type Thread } from "../../model/threads";
@@ -17,7 +17,7 @@ export function ThreadsScreen() {
   const chosen = route.value.path[1];
   const caller = route.value.query.get("caller") ?? "";
   const { value, error, reload } = useLoaded(loadThreads, []);
-  const agents = useLoaded(() => json<{ items: Agent[] }>("/agents"), []).value.value?.items ?? [];
+  const agents = useLoaded(() => json<AgentList>("/agents"), []).value.value?.items ?? [];
   useEffect(() => {
     let timer = 0;
     const soon = () => { timer ||= setTimeout(() => { timer = 0; void reload(); }, 2_000); };

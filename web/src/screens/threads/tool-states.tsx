@@ -1,5 +1,6 @@
 // Which tools a thread may use now, and why not the others.
 import { json, post, query, quoted } from "../../api/client";
+import type { ToolStates } from "../../api/types";
 import { t } from "../../i18n";
 import { may } from "../../session";
 import { Action } from "../../ui/button";
@@ -7,14 +8,10 @@ import { useLoaded } from "../../ui/loaded";
 import { notify } from "../../ui/notices";
 import { StateBadge } from "../../ui/state";
 
-interface States {
-  data: { toolStates: { [name: string]: { status: string; reason: string; lastUpdated: string } } };
-}
-
-export function ToolStates({ thread, caller }: { thread: string; caller: string }) {
+export function ToolStatesPanel({ thread, caller }: { thread: string; caller: string }) {
   const path = `/agents/${quoted(thread)}/tool-states`;
   const place = query({ caller });
-  const { value, reload } = useLoaded(() => json<States>(`${path}${place}`), [thread, caller], 10_000);
+  const { value, reload } = useLoaded(() => json<ToolStates>(`${path}${place}`), [thread, caller], 10_000);
   const states = Object.entries(value.value?.data.toolStates ?? {});
   const out = states.filter(([, state]) => state.status !== "available" || state.reason);
   if (!states.length) return null;

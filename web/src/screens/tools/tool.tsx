@@ -1,7 +1,7 @@
 // One tool: its state and what to do about it, its schema, and a form to try it.
 import { useState } from "preact/hooks";
 import { json, post, Problem, quoted } from "../../api/client";
-import type { Json, JsonObject, Tool, ToolFigures, ToolStanding } from "../../api/types";
+import type { Accepted, Complaint, Json, JsonObject, ToolInfo, ToolReport, ToolView } from "../../api/types";
 import { t } from "../../i18n";
 import { duration, number, percent } from "../../model/format";
 import { link, runLink } from "../../router";
@@ -16,14 +16,14 @@ import { Tabs } from "../../ui/tabs";
 import { Ago } from "../../ui/time";
 
 interface Props {
-  tool: Tool;
+  tool: ToolInfo;
   thread: string;
-  standing: ToolStanding | undefined;
-  figures: ToolFigures | undefined;
+  standing: ToolView | undefined;
+  figures: ToolReport | undefined;
   onChange: () => Promise<void>;
 }
 
-export function ToolView({ tool, thread, standing, figures, onChange }: Props) {
+export function ToolScreen({ tool, thread, standing, figures, onChange }: Props) {
   const [tab, setTab] = useState(may("call") ? "try" : "schema");
   const tabs = [...(may("call") ? [{ id: "try", label: t("tools.try") }] : []), { id: "schema", label: t("tools.schema") }];
   return (
@@ -50,7 +50,7 @@ export function ToolView({ tool, thread, standing, figures, onChange }: Props) {
   );
 }
 
-function Standing({ tool, thread, standing, onChange }: { tool: Tool; thread: string; standing: ToolStanding; onChange: () => Promise<void> }) {
+function Standing({ tool, thread, standing, onChange }: { tool: ToolInfo; thread: string; standing: ToolView; onChange: () => Promise<void> }) {
   const [reason, setReason] = useState("");
   const path = `/agents/${quoted(thread)}/tool-states`;
   const reset = async () => {
@@ -86,14 +86,9 @@ function Standing({ tool, thread, standing, onChange }: { tool: Tool; thread: st
   );
 }
 
-interface Accepted {
-  id: string;
-  thread: string;
-}
-
-function Try({ tool, thread }: { tool: Tool; thread: string }) {
+function Try({ tool, thread }: { tool: ToolInfo; thread: string }) {
   const [value, setValue] = useState<JsonObject>(() => initialValue(tool.input_schema));
-  const [errors, setErrors] = useState<{ path: string; message: string }[]>([]);
+  const [errors, setErrors] = useState<Complaint[]>([]);
   const [made, setMade] = useState<Accepted | null>(null);
   const run = async () => {
     setErrors([]);

@@ -1,7 +1,7 @@
 // The health of the tools: in all, or in one thread.
 import { useEffect, useState } from "preact/hooks";
 import { json, query } from "../../api/client";
-import type { Anomaly, CallPage, Report, Tool, ToolStanding } from "../../api/types";
+import type { Anomalies, Anomaly, Listing, Report, ToolInfo, ToolList, ToolView } from "../../api/types";
 import { t } from "../../i18n";
 import { duration, number, percent } from "../../model/format";
 import { loadThreads } from "../../model/threads";
@@ -10,24 +10,24 @@ import { Empty, Failure } from "../../ui/empty";
 import { useLoaded } from "../../ui/loaded";
 import { Sparkline } from "../../ui/sparkline";
 import { StateBadge } from "../../ui/state";
-import { ToolView } from "./tool";
+import { ToolScreen } from "./tool";
 
 interface Health {
-  tools: Tool[];
-  standings: Map<string, ToolStanding>;
+  tools: ToolInfo[];
+  standings: Map<string, ToolView>;
   report: Report;
   anomalies: Anomaly[];
   latencies: Map<string, number[]>;
 }
 
-const EMPTY_REPORT: Report = { tools: {}, totals: {} as Report["totals"] };
+const EMPTY_REPORT: Report = { tools: {}, totals: {} as Report["totals"], since: null };
 
 async function load(thread: string): Promise<Health> {
   const [list, report, anomalies, recent] = await Promise.all([
-    json<{ items: Tool[]; standings: ToolStanding[] | null }>(`/tools${query({ thread })}`),
+    json<ToolList>(`/tools${query({ thread })}`),
     json<Report>("/report").catch(() => EMPTY_REPORT),
-    json<{ items: Anomaly[] }>("/anomalies").catch(() => ({ items: [] })),
-    json<CallPage>(`/calls${query({ thread, limit: 1000 })}`).catch(() => ({ items: [], cursor: null })),
+    json<Anomalies>("/anomalies").catch(() => ({ items: [] })),
+    json<Listing>(`/calls${query({ thread, limit: 1000 })}`).catch(() => ({ items: [], cursor: null })),
   ]);
   const latencies = new Map<string, number[]>();
   for (const call of recent.items) {
@@ -52,7 +52,7 @@ export function ToolsScreen() {
       </header>
       <Failure text={error.value} />
       {health && !health.tools.length && <Empty>{t("tools.none")}</Empty>}
-      {health && chosen !== undefined && tool && <ToolView key={tool.name} tool={tool} thread={thread} standing={health.standings.get(tool.name)} figures={health.report.tools[tool.name]} onChange={reload} />}
+      {health && chosen !== undefined && tool && <ToolScreen key={tool.name} tool={tool} thread={thread} standing={health.standings.get(tool.name)} figures={health.report.tools[tool.name]} onChange={reload} />}
       {health && chosen !== undefined && !tool && <Empty>{t("tools.unknown", { tool: chosen })}</Empty>}
       <ul class="grid bare">
         {health?.tools.map((each) => <Card key={each.name} tool={each} thread={thread} health={health} />)}
@@ -77,7 +77,7 @@ function ThreadChoice({ value }: { value: string }) {
   );
 }
 
-function Card({ tool, thread, health }: { tool: Tool; thread: string; health: Health }) {
+function Card({ tool, thread, health }: { tool: ToolInfo; thread: string; health: Health }) {
   const standing = health.standings.get(tool.name);
   const figures = health.report.tools[tool.name];
   const anomaly = health.anomalies.find((each) => each.tool === tool.name);

@@ -214,6 +214,7 @@ CODES = {
     "conflict": "Raised: the id is taken by a call with other arguments. No call was made.",
     "agent_busy": "Raised: the thread of an agent has a turn under way. No second one was begun.",
     "agent_changed": "The agent of an interrupted turn has other tools or limits now, and `on_change` is `refuse`. The turn has ended.",
+    "middleware_failed": "A method of an agent's middleware raised, or returned what it cannot. The turn has ended as an error.",
     "queue_full": "Raised: the waiting line is full. No call was made.",
     "store_unavailable": "Raised: the store cannot be written or read. Nothing is half-written.",
     "not_found": "Raised: no call or artifact has this name.",

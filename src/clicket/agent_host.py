@@ -138,6 +138,12 @@ class Host:
             found.append(offer)
         return tuple(found)
 
+    def offer(self, name: str) -> ToolOffer | None:
+        tool = self._runtime._registry.get(name)
+        if tool is None:
+            return None
+        return ToolOffer(name=tool.name, description=tool.description, input_schema=tool.input_schema)
+
     def _hub_of(self, thread: str) -> ThreadHub:
         """The steps of a turn ask for the hub of one thread again and again."""
         last = self._last_hub

@@ -18,6 +18,7 @@ __all__ = [
     "CredentialMissing",
     "InvalidInput",
     "InvalidTransition",
+    "MiddlewareFailed",
     "NotFound",
     "PermissionDenied",
     "ProgramFailed",
@@ -100,6 +101,12 @@ class AgentChanged(ClicketError):
     """An interrupted turn was begun by an agent of this name that could do something else, and this one refuses to continue it."""
 
     code = "agent_changed"
+
+
+class MiddlewareFailed(ClicketError):
+    """A method of an agent's middleware raised, or returned what it cannot; the turn has ended as an error."""
+
+    code = "middleware_failed"
 
 
 class QueueFull(ClicketError):

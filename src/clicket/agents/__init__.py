@@ -12,6 +12,8 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     identity                    what an agent may do, as it is recorded with each turn
     turn, turn_lifecycle        one running turn; its states from begin to end
     model_step, tool_step       ask the model and record its reply; run its tool calls and record their results
+    middleware, chain           what surrounds requests and tool calls; its methods in their order
+    verdicts                    what it decides
     context_window, read_result requests that fit the model; reading on in a long result
     entries, event_feed         recorded entries as events; live events of this process
     event_stream                recorded, then live events of a thread
@@ -30,6 +32,7 @@ from clicket.agents.agent import Agent
 from clicket.agents.agent_result import AgentEvent, AgentResult, ThreadView
 from clicket.agents.context_window import ContextWindow
 from clicket.agents.memory import Page, TurnDocument
+from clicket.agents.middleware import Middleware
 from clicket.agents.model_step import Thinker
 from clicket.agents.plan import Plan, Step
 from clicket.agents.plan_execute import PlanExecuteAgent
@@ -38,6 +41,7 @@ from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_lifecycle import Drive
 from clicket.agents.turn_limits import Limits, Stopped
+from clicket.agents.verdicts import Change, Edit, Pass, Refuse
 from clicket.errors import AgentBusy
 from clicket.kernel import AgentState
 
@@ -48,14 +52,19 @@ __all__ = [
     "AgentEvent",
     "AgentResult",
     "AgentState",
+    "Change",
     "ContextWindow",
     "Drive",
+    "Edit",
     "Limits",
     "Loop",
+    "Middleware",
     "Page",
+    "Pass",
     "Plan",
     "PlanExecuteAgent",
     "ReActAgent",
+    "Refuse",
     "Step",
     "Stopped",
     "Thinker",

@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from clicket.agents.agent_result import AgentEvent, AgentResult, ThreadView
+from clicket.agents.chain import NO_MIDDLEWARE, Chain
 from clicket.agents.event_feed import FeedReader
 from clicket.agents.event_stream import position_of
 from clicket.agents.frontend_tool import FrontendTool, offers_on_record
@@ -61,6 +62,7 @@ class Agent:
     limits of its kind; `system` and `model` are recorded with each turn. A second agent of this name on one runtime must be able to do the
     same, or take the place of the first (`replace=True`). `on_change`: what becomes of an interrupted turn that an agent of this name
     began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`).
+    `middleware` surrounds its requests and tool calls, see `Middleware`.
     `on_state_changed(before, after, thread)` is called for every change of state; override it, or pass a function. A function of two
     arguments is called without the thread.
     """
@@ -79,6 +81,7 @@ class Agent:
         system: str = "",
         model: str = "",
         more_limits: Mapping[str, Any] | None = None,
+        middleware: Chain | Iterable[object] = NO_MIDDLEWARE,
         replace: bool = False,
         on_change: OnChange = "continue",
         on_state_changed: Hook | None = None,
@@ -102,6 +105,7 @@ class Agent:
         self._tool = installed if isinstance(installed, TurnTool) else TurnTool(name, self._host)
         self._memory = self._tool.memory
         self._streams = self._tool.streams
+        chain = middleware if isinstance(middleware, Chain) else Chain(middleware)
         identity = Identity.of(
             name=name,
             kind=kind or _kind_of(drive),
@@ -109,9 +113,17 @@ class Agent:
             limits={**msgspec.to_builtins(limits), **(more_limits or {})},
             system=system,
             model=model,
+            middleware=chain.names,
         )
         self._lifecycle = TurnLifecycle(
-            identity, self._memory, drive, limits, self._state_hook(), self._tool.turns, on_change=on_change
+            identity,
+            self._memory,
+            drive,
+            limits,
+            self._state_hook(),
+            self._tool.turns,
+            on_change=on_change,
+            middleware=chain,
         )
         self._in_use = self._tool.add(self._lifecycle, replace=replace)
         if installed is None:

@@ -24,6 +24,7 @@ AgentEventType = Literal[
     "usage",
     "retry",
     "restart",
+    "decision",
     "final",
     "error",
 ]

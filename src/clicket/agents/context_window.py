@@ -11,8 +11,8 @@ from hashlib import sha256
 import msgspec
 
 from clicket.agents.memory import key_of
+from clicket.agents.middleware import Middleware
 from clicket.agents.model_spend import paid_summary
-from clicket.agents.model_step import Window
 from clicket.agents.read_result import referred
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
@@ -22,7 +22,7 @@ from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer
 from clicket.model.codec import encode
 from clicket.ports import ChatModel
 
-__all__ = ["ContextWindow", "Summary", "estimated", "window_of"]
+__all__ = ["ContextWindow", "Summary", "estimated", "windows_of"]
 
 logger = logging.getLogger("clicket.agents")
 
@@ -54,13 +54,15 @@ def estimated(text: str) -> int:
     return (len(text) - wide + 3) // 4 + wide
 
 
-class ContextWindow:
+class ContextWindow(Middleware):
     """`ReActAgent(…, window=ContextWindow(100_000))`: the approximate maximum of tokens in a request.
 
     `keep_steps`: the number of last steps whose results stay whole if possible. `max_reference`: characters of a result that stay in its
     place. `summarize`: the model that writes summaries; without one old messages are left out. `tokens` counts the tokens of a
     text; the default is an estimate.
     """
+
+    is_derived = True
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class ContextWindow:
         self._tokens = tokens
         self._known: OrderedDict[str, Summary] = OrderedDict()
 
-    async def __call__(self, turn: Turn, request: ChatRequest) -> ChatRequest:
+    async def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest:
         fixed = self._tools(request.tools)
         most = self.max_tokens - fixed
         messages = list(request.messages)
@@ -215,9 +217,14 @@ class ContextWindow:
         return key_of(turn.host.caller, turn.thread, turn.mark.partition(".")[0])
 
 
-def window_of(given: Window | int | None, model: ChatModel) -> Window | None:
+def windows_of(given: ContextWindow | int | None, model: ChatModel) -> tuple[ContextWindow, ...]:
     """A number of tokens becomes a window whose summaries the model itself writes."""
-    return ContextWindow(given, summarize=model) if isinstance(given, int) else given
+    window = ContextWindow(given, summarize=model) if isinstance(given, int) else given
+    if window is not None and not isinstance(window, ContextWindow):
+        raise UsageError(
+            f"window is a number of tokens or a ContextWindow, not {window!r:.100}. To change requests in another way, use middleware=[…]."
+        )
+    return () if window is None else (window,)
 
 
 def _start_of_last(messages: Sequence[ChatMessage], steps: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from clicket.agents.agent_result import AgentEvent, AgentEventType
-from clicket.agents.turn_limits import AnswerEnd, Stopped
+from clicket.agents.turn_limits import AnswerEnd, RefusedAs, Stopped
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 from clicket.model.ids import asked_id
@@ -18,10 +18,12 @@ __all__ = [
     "Begun",
     "Change",
     "Changed",
+    "Decision",
     "Ended",
     "Entry",
     "News",
     "PlanState",
+    "Refusal",
     "Reply",
     "Restart",
     "Result",
@@ -65,6 +67,7 @@ class Begun(Entry, frozen=True, kw_only=True):
     tools: list[str] | None = None
     digest: str = ""
     id: str = ""
+    middleware: list[str] = []
 
 
 class Changed(Entry, frozen=True, kw_only=True):
@@ -80,6 +83,14 @@ class Use(msgspec.Struct, frozen=True, array_like=True):
     id: str
     name: str
     arguments: str
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Of an answer. `by`: the name of a middleware. `text`: what the model reads. `stopped`: how the turn ends if no better one comes."""
+
+    by: str
+    text: str
+    stopped: RefusedAs = "refused"
 
 
 class Reply(Entry, frozen=True, kw_only=True):
@@ -100,6 +111,8 @@ class Reply(Entry, frozen=True, kw_only=True):
     """What the ledger needs to count it."""
     masked: bool = False
     """Its arguments were recorded masked, and cannot be restored."""
+    refused: Refusal | None = None
+    """It does not count: the model is asked again. Its tool calls are not made."""
 
     @classmethod
     def of(
@@ -115,12 +128,13 @@ class Reply(Entry, frozen=True, kw_only=True):
         at: float,
         ended: AnswerEnd = "stop",
         spend: dict[str, Any] | None = None,
+        refused: Refusal | None = None,
     ) -> Reply:
         return cls(
             mark=mark, tag=tag, step=step, text=message.content,
             uses=[Use(use.id, use.name, use.arguments) for use in message.uses],
             usage=usage, total=total, took=took, at=at, ended=ended,
-            thought=message.thought, vendor=message.vendor or None, spend=spend,
+            thought=message.thought, vendor=message.vendor or None, spend=spend, refused=refused,
         )  # fmt: skip
 
     @property
@@ -131,6 +145,16 @@ class Reply(Entry, frozen=True, kw_only=True):
     def call_ids(self) -> Iterator[str]:
         for place, use in enumerate(self.uses, start=1):
             yield call_id(self.mark, self.tag, self.step, place, use.id)
+
+
+class Decision(Entry, frozen=True, kw_only=True):
+    """What a middleware decided. `by`: its name. `on`: its method. `use`: the model's id of a tool call, if it is about one. The step is
+    the one that it takes effect in."""
+
+    by: str
+    on: str
+    value: Any
+    use: str = ""
 
 
 class Restart(Entry, frozen=True, kw_only=True):
@@ -215,7 +239,7 @@ class Unknown(Entry, frozen=True, kw_only=True):
 
 _KINDS: dict[Any, type[Entry]] = {
     kind.__struct_config__.tag: kind
-    for kind in (Begun, Changed, Reply, Restart, Summary, Results, News, PlanState, Ended)
+    for kind in (Begun, Changed, Reply, Decision, Restart, Summary, Results, News, PlanState, Ended)
 }  # fmt: skip
 
 
@@ -237,6 +261,28 @@ def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
     return asked_id("" if made_here or holds_secret(use_id) else use_id, alias, tag)
 
 
+def _answer_events(reply: Reply) -> Iterator[tuple[AgentEventType, dict[str, Any]]]:
+    refused = reply.refused
+    if refused is not None:
+        yield "decision", {"by": refused.by, "on": "after_model", "value": {"do": "refuse", "text": refused.text}}
+        yield "restart", {"why": "the answer was refused"}
+    elif reply.text or not reply.uses:
+        yield "message", {"role": "assistant", "text": reply.text}
+
+
+def _result_data(item: Result) -> dict[str, Any]:
+    body = msgspec.to_builtins(item)
+    more = {key: body[key] for key in ("artifact", "background", "code", "state") if key in body}
+    return {
+        "id": item.id,
+        "tool": item.tool,
+        "call_id": item.call,
+        "success": not item.failed,
+        "content": item.text,
+        **more,
+    }
+
+
 def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEvent]:
     """The events of an entry; deterministic. `number`: the entry's number in its turn, from 1."""
     events: list[AgentEvent] = []
@@ -256,8 +302,8 @@ def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEv
             if entry.thought:
                 add("thought", text=entry.thought)
             add("usage", **msgspec.to_builtins(entry.usage), total=msgspec.to_builtins(entry.total))
-            if entry.text or not entry.uses:
-                add("message", role="assistant", text=entry.text)
+            for type, data in _answer_events(entry):
+                add(type, **data)
             for use, call in zip(entry.uses, entry.call_ids(), strict=True):
                 add(
                     "tool_started",
@@ -266,16 +312,14 @@ def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEv
                     call_id=call if entry.mark else "",
                     arguments=use.arguments,
                 )
+        case Decision():
+            more = {"id": entry.use} if entry.use else {}
+            add("decision", by=entry.by, on=entry.on, value=entry.value, **more)
         case Restart():
             add("restart", why=entry.why)
         case Results() | News():
             for item in entry.items:
-                body = msgspec.to_builtins(item)
-                more = {key: body[key] for key in ("artifact", "background", "code", "state") if key in body}
-                add(
-                    "tool_result",
-                    id=item.id, tool=item.tool, call_id=item.call, success=not item.failed, content=item.text, **more,
-                )  # fmt: skip
+                add("tool_result", **_result_data(item))
         case PlanState():
             add("plan", **entry.plan)
         case Ended():

@@ -11,14 +11,13 @@ from typing import Any
 import msgspec
 
 from clicket.errors import InvalidInput
-from clicket.model.chat import ToolOffer, ToolUse
+from clicket.model.chat import ToolOffer
 from clicket.model.names import FRONTEND
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
 
 __all__ = ["FrontendTool", "frontend_arguments", "offers_in", "offers_on_record"]
 
-_NO_ARGUMENTS = ("", "null")
 _SCHEMA = {
     "type": "object",
     "properties": {"tool": {"type": "string"}, "arguments": {"type": "object"}},
@@ -44,16 +43,15 @@ class FrontendTool(ToolDefaults):
         return ctx.pending("the caller's program")
 
 
-def frontend_arguments(use: ToolUse) -> dict[str, Any]:
-    """The arguments of the inner call for a model's tool call."""
-    text = "{}" if use.arguments.strip() in _NO_ARGUMENTS else use.arguments
+def frontend_arguments(tool: str, text: str) -> dict[str, Any]:
+    """The arguments of the inner call for a model's tool call with the arguments `text`."""
     try:
         arguments = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise InvalidInput(f"the arguments are not JSON: {error}") from None
     if not isinstance(arguments, dict):
         raise InvalidInput("the arguments must be a JSON object")
-    return {"tool": use.name, "arguments": arguments}
+    return {"tool": tool, "arguments": arguments}
 
 
 def offers_on_record(offers: Iterable[ToolOffer]) -> list[dict[str, Any]]:

@@ -33,6 +33,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     system: str = ""
     model: str = ""
     digest: str = ""
+    middleware: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -44,11 +45,16 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         limits: Mapping[str, Any],
         system: str = "",
         model: str = "",
+        middleware: tuple[str, ...] = (),
     ) -> Identity:
         bounds = {each: bound for each, bound in limits.items() if bound is not None}
-        may = {"kind": kind, "tools": None if tools is None else sorted(tools), "limits": bounds}
+        may: dict[str, Any] = {"kind": kind, "tools": None if tools is None else sorted(tools), "limits": bounds}
+        if middleware:
+            may["middleware"] = middleware
         digest = sha256(canonical(may)).hexdigest()[:_DIGEST]
-        return cls(name=name, kind=kind, tools=tools, limits=bounds, system=system, model=model, digest=digest)
+        return cls(
+            name=name, kind=kind, tools=tools, limits=bounds, system=system, model=model, digest=digest, middleware=middleware,
+        )  # fmt: skip
 
     def on_record(self) -> dict[str, Any]:
         """As fields of the entry `Begun`."""
@@ -56,6 +62,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "agent": self.name, "kind": self.kind, "tools": tools, "limits": self.limits,
             "system": self.system, "model": self.model, "digest": self.digest,
+            "middleware": list(self.middleware),
         }  # fmt: skip
 
     @classmethod
@@ -66,7 +73,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         tools = None if begun.tools is None else frozenset(begun.tools)
         return cls(
             name=begun.agent, kind=begun.kind, tools=tools, limits=begun.limits,
-            system=begun.system, model=begun.model, digest=begun.digest,
+            system=begun.system, model=begun.model, digest=begun.digest, middleware=tuple(begun.middleware),
         )  # fmt: skip
 
     def system_in_place_of(self, present: str) -> str | None:
@@ -87,6 +94,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         }
         if limits:
             what["limits"] = limits
+        if self.middleware != present.middleware:
+            what["middleware"] = [list(self.middleware), list(present.middleware)]
         if self.model != present.model:
             what["model"] = [self.model, present.model]
         if self.system_in_place_of(present.system) is not None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from math import inf
 from typing import Any, TypeVar
 
+from clicket.agents.chain import Chain
+from clicket.agents.entries import Refusal
+from clicket.agents.middleware import edits, instructed, offered, replied
 from clicket.agents.model_spend import count_replayed, priced, reserve, settle, with_budgets
+from clicket.agents.read_result import ReadResult
 from clicket.agents.sensitive_values import masked_deltas
 from clicket.agents.task_waits import ended_before
-from clicket.agents.turn import Turn
+from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import check_counts
+from clicket.agents.verdicts import Edit
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import backoff, transient
@@ -22,11 +27,9 @@ from clicket.ports.model_trace import MODEL_TRACE
 from clicket.system import random_generator
 from clicket.tools import Options
 
-__all__ = ["OutOfTime", "Thinker", "Window"]
+__all__ = ["OutOfTime", "Thinker"]
 
 T = TypeVar("T")
-Window = Callable[[Turn, ChatRequest], Awaitable[ChatRequest]]
-"""Shortens a request to the model's context window."""
 Collect = Callable[[Turn], Awaitable[None]]
 
 
@@ -38,7 +41,8 @@ class OutOfTime(ClicketError):
 
 class Thinker:
     """Asks one model. `system`: the agent's instructions; `role`: those of this part of it, which follow. `retries` and `retry_delay` work
-    as those of a tool: exponential backoff with jitter, not before Retry-After."""
+    as those of a tool: exponential backoff with jitter, not before Retry-After. `middleware`: of this model alone, nearer to it than that
+    of the agent; None: it offers `read_result` where it is needed."""
 
     def __init__(
         self,
@@ -49,7 +53,7 @@ class Thinker:
         max_tokens: int | None = None,
         retries: int = 3,
         retry_delay: float = 1.0,
-        window: Window | None = None,
+        middleware: Iterable[object] | None = None,
     ) -> None:
         if not hasattr(model, "chat"):
             raise UsageError(
@@ -63,22 +67,39 @@ class Thinker:
         self.model = model
         self.name: str = str(getattr(model, "name", "") or type(model).__name__)
         self._role = role
+        self._given = system
         self._system = self._instructions(system)
         self._max_tokens = max_tokens
         self._policy = Options(max_retries=retries, retry_delay=retry_delay)
         self._chance = random_generator()  # jitter, not secrets
-        self._window = window
+        self._own = Chain((ReadResult(),) if middleware is None else middleware)
         self._streams = isinstance(model, StreamingModel)
 
-    def _instructions(self, system: str) -> tuple[ChatMessage, ...]:
-        text = f"{system}\n\n{self._role}" if system and self._role else system or self._role
+    def _instructions(self, *texts: str) -> tuple[ChatMessage, ...]:
+        text = "\n\n".join(filter(None, (*texts[:1], self._role, *texts[1:])))
         return (ChatMessage(role="system", content=text),) if text else ()
 
     async def think(
         self, turn: Turn, offers: tuple[ToolOffer, ...], *, tool_choice: Any = "auto", collect: Collect | None = None
     ) -> ChatMessage:
         """The next message of the model: the recorded one after a crash, else a new one, which has then been recorded. `collect` is called
-        after a wait for a budget, which may take days: it adds to the turn's messages what has come meanwhile."""
+        after a wait for a budget, which may take days: it adds to the turn's messages what has come meanwhile. An answer that middleware
+        refuses is followed by another request; `TurnStopped`: there were too many, or a limit forbids the next one."""
+        while True:
+            message = await self._next(turn, offers, tool_choice, collect)
+            refusal = turn.refusal
+            if refusal is None:
+                return message
+            if turn.refusals[refusal.stopped] > turn.middleware.output_retries:
+                raise TurnStopped(refusal.stopped, f"Terminated: No answer was accepted ({refusal.by}: {refusal.text})")
+            over = turn.over()
+            if over is not None:
+                raise TurnStopped(*over)
+
+    async def _next(
+        self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any, collect: Collect | None
+    ) -> ChatMessage:
+        turn.take_edits()
         known = turn.recorded_reply()
         if known is not None:
             await count_replayed(turn)
@@ -90,15 +111,36 @@ class Thinker:
             turn.spent.asking -= 1
 
     async def _request(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatRequest:
-        messages = tuple(turn.messages)
-        system = self._system if turn.system is None else self._instructions(turn.system)
-        request = ChatRequest(
-            messages=system + messages if system else messages,
-            tools=offers,
-            tool_choice=tool_choice,
-            max_tokens=self._max_tokens,
-        )
-        return request if self._window is None else await self._window(turn, request)
+        chain, own = turn.middleware, self._own
+        if chain.tools:
+            offers = await offered(turn, offers)
+        texts = await instructed(turn) if chain.instructions else []
+
+        def made() -> ChatRequest:
+            messages = turn.decisions.shown(turn.messages)
+            system = self._system if turn.system is None and not texts else self._instructions(given, *texts)
+            return ChatRequest(
+                messages=system + messages if system else messages,
+                tools=offers,
+                tool_choice=tool_choice,
+                max_tokens=self._max_tokens,
+            )
+
+        given = self._given if turn.system is None else turn.system
+        request = made()
+        for method in chain.before_model:
+            edit = await edits(turn, method, request)
+            if isinstance(edit, Edit):
+                texts += [edit.instructions] if edit.instructions else []
+                if edit.tools is not None:
+                    offers = tuple(offer for offer in offers if offer.name in edit.tools)
+                request = made()
+            else:
+                request = edit or request
+        for method in own.before_model:
+            changed = await edits(turn, method, request)
+            request = changed if isinstance(changed, ChatRequest) else request
+        return request
 
     async def _ask_and_record(
         self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any, collect: Collect | None
@@ -107,6 +149,9 @@ class Thinker:
         if turn.must_stop:
             turn.give_in()
         request = await self._request(turn, offers, tool_choice)
+        if turn.decisions.are_new:
+            await turn.flush()
+            turn.decisions.are_new = False
         turn.restart_if_resumed()
 
         async def renew(request: ChatRequest) -> ChatRequest:
@@ -132,10 +177,13 @@ class Thinker:
                 await turn.spending.release(held)
             raise
         reply, note = priced(turn, self.model, reply, held)
+        refused: Refusal | None = None
+        if turn.middleware.after_model or self._own.after_model:
+            reply, refused = await replied(turn, reply, self._own.after_model)
         if turn.lost:
             await settle(turn, turn.steps + 1, note, reply.usage)
             turn.leave_if_lost()
-        message = turn.record_reply(reply, monotonic() - started, note)
+        message = turn.record_reply(reply, monotonic() - started, note, refused)
         settling = turn.spending.settle(turn.spender, turn.steps, note, reply.usage)
         if settling is not None:
             await settling
@@ -186,7 +234,11 @@ class Thinker:
     async def _streamed(
         self, turn: Turn, request: ChatRequest, on_piece: Callable[[], None] | None = None
     ) -> ChatReply:
+        holds = bool(turn.middleware.after_model)  # they may change or refuse the text
+
         def tell(piece: Delta) -> None:
+            if holds and piece.kind == "text":
+                return
             use = {"use": piece.use} if piece.kind in ("name", "arguments") else {}
             turn.publish("delta", kind=piece.kind, text=piece.text, **use)
 

@@ -4,17 +4,19 @@ merged in the order of the steps; then the planner continues. A fork that fails 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
 
 from clicket.agents.agent import Agent, HasHost
-from clicket.agents.context_window import window_of
+from clicket.agents.chain import Chain
+from clicket.agents.context_window import ContextWindow, windows_of
 from clicket.agents.entries import Result
-from clicket.agents.model_step import OutOfTime, Thinker, Window
+from clicket.agents.model_step import OutOfTime, Thinker
 from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, apply_command
 from clicket.agents.react import Loop
+from clicket.agents.read_result import ReadResult
 from clicket.agents.task_waits import wait_all
 from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
@@ -68,17 +70,19 @@ class PlanExecuteAgent(Agent):
         max_answer_tokens: int | None = None,
         model_retries: int = 3,
         retry_delay: float = 1.0,
-        window: Window | int | None = None,
+        window: ContextWindow | int | None = None,
         tool_search: bool = False,
         max_offered: int | None = None,
+        middleware: Iterable[object] = (),
+        output_retries: int = 2,
         replace: bool = False,
         on_change: OnChange = "continue",
         on_state_changed: Hook | None = None,
     ) -> None:
-        def thinker(of: ChatModel, role: str) -> Thinker:
+        def thinker(of: ChatModel, role: str, *own: object) -> Thinker:
             return Thinker(
                 of, system=system, role=role, max_tokens=max_answer_tokens, retries=model_retries, retry_delay=retry_delay,
-                window=window_of(window, of),
+                middleware=(*own, *windows_of(window, of)),
             )  # fmt: skip
 
         limits = Limits(
@@ -91,7 +95,7 @@ class PlanExecuteAgent(Agent):
         )
         actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
         choice = ToolChoice.of(executor or model, tool_search, max_offered)
-        loop = Loop(thinker(executor or model, _EXECUTOR), actor, tools, choice)
+        loop = Loop(thinker(executor or model, _EXECUTOR, *choice, ReadResult()), actor, tools)
         planner = thinker(model, _PLANNER)
         drive = PlanExecuteLoop(planner, loop, max_task_steps=max_task_steps, max_parallel=max_parallel)
         super().__init__(
@@ -104,6 +108,7 @@ class PlanExecuteAgent(Agent):
             kind="plan",
             system=system,
             model=planner.name,
+            middleware=Chain(middleware, output_retries=output_retries),
             more_limits={"max_task_steps": max_task_steps, "max_parallel": max_parallel},
             replace=replace,
             on_change=on_change,

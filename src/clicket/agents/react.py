@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from clicket.agents.agent import Agent, HasHost
-from clicket.agents.context_window import window_of
-from clicket.agents.model_step import OutOfTime, Thinker, Window
-from clicket.agents.read_result import READ_OFFER
+from clicket.agents.chain import Chain
+from clicket.agents.context_window import ContextWindow, windows_of
+from clicket.agents.model_step import OutOfTime, Thinker
+from clicket.agents.read_result import ReadResult
 from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn
@@ -28,7 +29,9 @@ class ReActAgent(Agent):
     name on one store share their threads. `max_steps`, `max_calls`, `max_tokens`, `max_cost`, `max_seconds` and `max_repeats` limit
     one run. `max_observation`: characters of a result that the model reads at once. `window`: the approximate maximum of tokens in a
     request, or a `ContextWindow`. `tool_search`: if there are more than `max_offered` tools (20), the model is offered that many and
-    the tool `find_tools`; the tools that it finds are offered from the next step on. `max_offered` alone turns it on, too. `replace`: put
+    the tool `find_tools`; the tools that it finds are offered from the next step on. `max_offered` alone turns it on, too. `middleware`:
+    surrounds its requests to the model and its tool calls, see `Middleware`; `output_retries`: how many answers of a turn it may refuse
+    before the turn ends with `stopped="refused"`. `replace`: put
     it in the place of another agent of its name on this runtime that has other tools or limits. `on_change`: what becomes of an
     interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both may use, or `refuse`.
     """
@@ -53,9 +56,11 @@ class ReActAgent(Agent):
         max_answer_tokens: int | None = None,
         model_retries: int = 3,
         retry_delay: float = 1.0,
-        window: Window | int | None = None,
+        window: ContextWindow | int | None = None,
         tool_search: bool = False,
         max_offered: int | None = None,
+        middleware: Iterable[object] = (),
+        output_retries: int = 2,
         replace: bool = False,
         on_change: OnChange = "continue",
         on_state_changed: Hook | None = None,
@@ -66,7 +71,7 @@ class ReActAgent(Agent):
             max_tokens=max_answer_tokens,
             retries=model_retries,
             retry_delay=retry_delay,
-            window=window_of(window, model),
+            middleware=(*ToolChoice.of(model, tool_search, max_offered), ReadResult(), *windows_of(window, model)),
         )
         actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
         limits = Limits(
@@ -77,7 +82,7 @@ class ReActAgent(Agent):
             max_seconds=max_seconds,
             max_repeats=max_repeats,
         )
-        loop = Loop(thinker, actor, tools, ToolChoice.of(model, tool_search, max_offered))
+        loop = Loop(thinker, actor, tools)
         super().__init__(
             rt,
             loop,
@@ -88,6 +93,7 @@ class ReActAgent(Agent):
             kind="react",
             system=system,
             model=thinker.name,
+            middleware=Chain(middleware, output_retries=output_retries),
             replace=replace,
             on_change=on_change,
             on_state_changed=on_state_changed,
@@ -95,20 +101,12 @@ class ReActAgent(Agent):
 
 
 class Loop:
-    """The drive of a `ReActAgent`. `only`: names of the tools that may be offered and called; None: all that the hub offers. `choice`:
-    offers some of them, if there are too many."""
+    """The drive of a `ReActAgent`. `only`: names of the tools that may be offered and called; None: all that the hub offers."""
 
-    def __init__(
-        self,
-        thinker: Thinker,
-        actor: Actor,
-        only: Collection[str | Tool] | None = None,
-        choice: ToolChoice | None = None,
-    ) -> None:
+    def __init__(self, thinker: Thinker, actor: Actor, only: Collection[str | Tool] | None = None) -> None:
         self.thinker = thinker
         self.actor = actor
         self.only = None if only is None else _names(only)
-        self._choice = choice
 
     async def __call__(self, turn: Turn) -> Ending:
         turn.allow(self.only)
@@ -134,13 +132,9 @@ class Loop:
         allowed = turn.allowed_tools
         if allowed is not None:
             offers = tuple(offer for offer in offers if offer.name in allowed)
-        if self._choice is not None:
-            offers = self._choice.of_turn(turn, offers)
         if turn.frontend:
             offers = (*(offer for offer in offers if offer.name not in turn.frontend), *turn.frontend.values())
-        if not turn.has_references or any(offer.name == READ_OFFER.name for offer in offers):  # names must be unique
-            return offers
-        return (*offers, READ_OFFER)
+        return offers
 
 
 def _names(only: Collection[str | Tool]) -> frozenset[str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from clicket.agents.middleware import Middleware
 from clicket.agents.turn import REFERENCE, Turn
 from clicket.errors import InvalidInput, NotFound
-from clicket.model.chat import ChatMessage, ToolOffer
+from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer
 from clicket.model.codec import CUT_NOTE
 from clicket.tools import ToolContext
 from clicket.tools.function import function_tool
 
-__all__ = ["READ_OFFER", "READ_RESULT", "note_of", "read_result", "referred"]
+__all__ = ["READ_RESULT", "ReadResult", "note_of", "read_result", "referred"]
 
 READ_RESULT = "read_result"
 _MAX_PIECE = 16_384
@@ -32,7 +35,18 @@ async def _read_result(artifact: str, ctx: ToolContext, start: int = 0, length: 
 
 # Not listed: it is offered only to a model that has read a cut result.
 read_result = function_tool(_read_result, name=READ_RESULT, options={"read_only": True, "max_retries": 0}, listed=False)
-READ_OFFER = ToolOffer(name=READ_RESULT, description=read_result.description, input_schema=read_result.input_schema)
+_OFFER = ToolOffer(name=READ_RESULT, description=read_result.description, input_schema=read_result.input_schema)
+
+
+class ReadResult(Middleware):
+    """Offers `read_result` to a model that has read a cut result."""
+
+    is_derived = True
+
+    def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest | None:
+        if not turn.has_references or any(offer.name == READ_RESULT for offer in request.tools):  # names must be unique
+            return None
+        return msgspec.structs.replace(request, tools=(*request.tools, _OFFER))
 
 
 def note_of(size: str, artifact: str) -> str:

@@ -10,8 +10,9 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from clicket.agents.middleware import Middleware
 from clicket.agents.turn import Turn
-from clicket.model.chat import ToolOffer
+from clicket.model.chat import ChatRequest, ToolOffer
 from clicket.ports import ChatModel
 from clicket.tool_search import FIND_OFFER, RecentTools, chosen_limit
 
@@ -21,9 +22,11 @@ _FOR_MESSAGE = 5
 """Tools that are offered at once because they suit the user's message."""
 
 
-class ToolChoice:
+class ToolChoice(Middleware):
     """`limit`: how many tools are offered at most. `defers`: the model's vendor takes all tools, and shows the model only those that are
     not deferred or that a search has found; see `AnthropicModel`."""
+
+    is_derived = True
 
     def __init__(self, limit: int, *, defers: bool = False) -> None:
         self._limit = limit
@@ -31,14 +34,20 @@ class ToolChoice:
         self._recent: WeakKeyDictionary[Turn, tuple[RecentTools, list[str]]] = WeakKeyDictionary()
 
     @classmethod
-    def of(cls, model: ChatModel, tool_search: bool, max_offered: int | None) -> ToolChoice | None:
+    def of(cls, model: ChatModel, tool_search: bool, max_offered: int | None) -> tuple[ToolChoice, ...]:
         limit = chosen_limit(tool_search, max_offered)
-        return None if limit is None else cls(limit, defers=getattr(model, "defers_tools", False) is True)
+        return () if limit is None else (cls(limit, defers=getattr(model, "defers_tools", False) is True),)
 
-    def of_turn(self, turn: Turn, offers: tuple[ToolOffer, ...]) -> tuple[ToolOffer, ...]:
-        """All of them if they fit; else some of them, in their own order, and `find_tools`."""
+    def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest | None:
+        """All tools if they fit; else some of them, in their own order, and `find_tools`. Those of the caller and of middleware stay."""
+        stay = {*turn.frontend, *turn.decisions.brought}
+        offers = tuple(offer for offer in request.tools if offer.name not in stay)
         if len(offers) <= self._limit:
-            return offers
+            return None
+        rest = (offer for offer in request.tools if offer.name in stay)
+        return msgspec.structs.replace(request, tools=(*self._chosen(turn, offers), *rest))
+
+    def _chosen(self, turn: Turn, offers: tuple[ToolOffer, ...]) -> tuple[ToolOffer, ...]:
         names = [offer.name for offer in offers]
         known = self._recent.get(turn)
         if known is None:

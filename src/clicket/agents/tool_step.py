@@ -13,6 +13,7 @@ from clicket.agents.background import started_text
 from clicket.agents.entries import Result
 from clicket.agents.frontend_tool import frontend_arguments
 from clicket.agents.identity import both
+from clicket.agents.middleware import after_call, before_call
 from clicket.agents.outages import Outages
 from clicket.agents.read_result import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
@@ -20,7 +21,7 @@ from clicket.agents.task_waits import ended_before, wait_all
 from clicket.agents.transcript import INTERRUPTED
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import Ending, check_counts
-from clicket.errors import ClicketError, StoreUnavailable
+from clicket.errors import ClicketError, MiddlewareFailed, StoreUnavailable
 from clicket.kernel import State
 from clicket.model import ToolResult
 from clicket.model.chat import ChatMessage, ToolUse
@@ -69,7 +70,7 @@ class Actor:
             if record is None:
                 items.append(Result.of(use, call_id, _GONE, failed=True, code="not_found"))
             elif record.state.is_terminal:
-                result, most = result_of(record), self._max_observation
+                result, most = await after_call(turn, use, result_of(record)), self._max_observation
                 items.append(_shown(use, result, most) or await _cut(turn, use, result, most))
         if items:
             turn.record_news([msgspec.structs.replace(item, background=True) for item in items])
@@ -217,25 +218,23 @@ class _ToolStep:
         try:
             may_be_made = turn.resumed or outages is not None
             known = await host.made(call_id, turn.thread) if may_be_made else None
-            why = _denial(turn, use)
+            why, arguments = _denial(turn, use), _arguments(use)
+            if known is None and why is None and turn.middleware.before_tool:
+                arguments, why = await before_call(turn, use, arguments, call_id)
+                sending = turn.sent()  # a decision is durable before the call that follows from it
+                if sending is not None:
+                    await sending
             if why is None and not turn.fork and use.name not in turn.frontend and host.is_background(use.name):
-                ended = None if known is not None else await self._start(use, call_id)
+                ended = None
+                if known is None:
+                    ended = await host.start(use.name, arguments, id=call_id, thread=turn.thread)
                 if ended is None:
                     return Result.of(use, call_id, started_text(call_id), background=True)
                 result = ended
             elif known is not None:
                 result = await self._outcome(known, call_id)
             else:
-                arguments = _arguments(use)
-                if why is None and use.name in turn.frontend:
-                    result = await host.conduct(FRONTEND, frontend_arguments(use), id=call_id, thread=turn.thread)
-                elif why is None:
-                    if may_be_made:
-                        result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
-                    else:
-                        result = await host.call_new(use.name, arguments, call_id, turn.thread)
-                else:
-                    result = await host.refuse(use.name, arguments, id=call_id, thread=turn.thread, why=why)
+                result = await self._call(use.name, arguments, call_id, why, may_be_made)
         except StoreUnavailable as error:
             turn.leave_if_closing()
             outages = outages or turn.outages()
@@ -244,13 +243,29 @@ class _ToolStep:
             except StoreUnavailable:
                 return _failed(use, call_id, error)
             return await self._result(number, use, outages)
+        except MiddlewareFailed:
+            raise
         except Exception as error:
             turn.leave_if_closing()
             return _failed(use, call_id, error)
         finally:
             if watch is not None:
                 watch.end(call_id)
+        result = await after_call(turn, use, result)
         return _shown(use, result, self.max_observation) or await _cut(turn, use, result, self.max_observation)
+
+    def _call(
+        self, tool: str, arguments: str, call_id: str, why: str | None, may_be_made: bool
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Make a call, or record that it is refused, for the reason `why`."""
+        host, thread = self.turn.host, self.turn.thread
+        if why is not None:
+            return host.refuse(tool, arguments, id=call_id, thread=thread, why=why)
+        if tool in self.turn.frontend:
+            return host.conduct(FRONTEND, frontend_arguments(tool, arguments), id=call_id, thread=thread)
+        if may_be_made:
+            return host.call(tool, arguments, id=call_id, thread=thread)
+        return host.call_new(tool, arguments, call_id, thread)
 
     async def _outcome(self, known: Handle, call_id: str) -> ToolResult:
         """Wait for a call that was made before this process ran the turn."""
@@ -272,10 +287,6 @@ class _ToolStep:
                 await known.cancel(_STOPPED)
             raise
 
-    async def _start(self, use: ToolUse, call_id: str) -> ToolResult | None:
-        """Start a background call. Its result, if it was refused or has ended already."""
-        return await self.turn.host.start(use.name, _arguments(use), id=call_id, thread=self.turn.thread)
-
     async def _fill_missing(self, text: str, code: str) -> None:
         """The step was interrupted: calls that have ended get their results, the others get `text` as an error."""
         turn = self.turn
@@ -286,11 +297,19 @@ class _ToolStep:
             with suppress(ClicketError):  # a call gets a result also if the store is unavailable
                 record = await turn.host.record(call_id, turn.thread)
             if record is not None and record.state.is_terminal and record.state is not State.CANCELLED:
-                result, most = result_of(record), self.max_observation
+                result, most = await self._checked(use, result_of(record)), self.max_observation
                 self.results[use.id] = _shown(use, result, most) or await _cut(turn, use, result, most)
             else:
                 state = str(State.CANCELLED)
                 self.results[use.id] = Result.of(use, call_id, text, failed=True, code=code, state=state)
+
+    async def _checked(self, use: ToolUse, result: ToolResult) -> ToolResult:
+        """As middleware lets the model read it; withheld if that cannot be asked, because the step was interrupted."""
+        try:
+            return await after_call(self.turn, use, result)
+        except ClicketError as error:
+            text = f"[withheld: {error.message}]"
+            return msgspec.structs.replace(result, content=text, output=None, truncated=False, artifact=None)
 
     async def _cancel_open(self) -> None:
         """Cancel the calls of a turn that was stopped while no process ran it."""
@@ -349,7 +368,11 @@ def _denial(turn: Turn, use: ToolUse) -> str | None:
     allowed = turn.allowed_tools
     if turn.tools is not None and allowed is not turn.tools:  # a drive of your own may have set the other
         allowed = both(allowed, turn.tools)
+    if turn.decisions.narrowed is not None and use.name not in turn.decisions.narrowed:
+        return f"this request offered {', '.join(sorted(turn.decisions.narrowed)) or 'no tools'}"
     if allowed is None or use.name in allowed or use.name in turn.frontend or use.name in _OWN:
+        return None
+    if use.name in turn.decisions.brought:
         return None
     names = sorted(allowed)
     more = f" and {len(names) - _MAX_NAMED:,} more; find them with find_tools" if len(names) > _MAX_NAMED else ""

@@ -17,10 +17,14 @@ import msgspec
 
 from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.agents.background import OpenCalls, news_message, result_message
+from clicket.agents.chain import NO_MIDDLEWARE, Chain, Method
+from clicket.agents.decisions import Decisions
 from clicket.agents.entries import (
+    Decision,
     Entry,
     News,
     PlanState,
+    Refusal,
     Reply,
     Restart,
     Result,
@@ -36,6 +40,7 @@ from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
 from clicket.agents.turn_limits import AnswerEnd, Ending, Limits, Repeats, Spent, Stopped, counted
 from clicket.agents.turn_record import Branch, Replay, TurnRecord
+from clicket.agents.verdicts import Edit
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
@@ -47,6 +52,8 @@ from clicket.vault import MASK
 
 __all__ = ["Turn", "TurnStopped"]
 
+REFUSED: dict[str, Any] = {"clicket": {"refused": True}}
+"""Marks an answer that was refused, and why, in the messages of a running turn."""
 _PAUSE = 0.1
 """Seconds after which another process may own the turn."""
 REFERENCE = "Read it with read_result: artifact "
@@ -67,14 +74,14 @@ class Turn:
     """`mark` identifies the turn, or the fork of one, in its thread: it is part of the ids of its tool calls."""
 
     __slots__ = (
-        "__weakref__",
-        "_branch", "_ids", "_log", "_repeats", "_replay", "agent", "allowed_tools", "answer_end", "begins",
-        "clock", "denied", "feed", "fork", "frontend", "has_references", "host", "id", "journaled", "limits", "mark", "masked_uses",
-        "max_steps", "message", "messages", "must_stop", "number", "open_calls", "plan", "record", "resumed", "sensitive", "spender",
-        "spending", "spent", "steps", "system", "tag", "thread", "tools",
+        "__weakref__", "_branch", "_ids", "_log", "_repeats", "_replay", "agent", "allowed_tools", "answer_end", "begins",
+        "clock", "decisions", "denied", "feed", "fork", "frontend", "has_references", "host", "id", "journaled", "limits",
+        "mark", "masked_uses", "max_steps", "message", "messages", "middleware", "must_stop", "number", "open_calls", "plan",
+        "record", "refusal", "refusals", "resumed", "sensitive", "spender", "spending", "spent", "steps", "system", "tag",
+        "thread", "tools",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0915  # it sets the fields, and does nothing else
         self,
         host: AgentHost,
         log: TurnLog,
@@ -95,6 +102,7 @@ class Turn:
         system: str | None = None,
         id: str = "",
         record: TurnRecord | None = None,
+        middleware: Chain = NO_MIDDLEWARE,
     ) -> None:
         """`record`: the fold of the log's entries, if it is there."""
         self.host: AgentHost = host
@@ -120,6 +128,7 @@ class Turn:
         """Names of the tools that may be called now: a part of `tools`, see `allow`. None: all of the runtime."""
         self.system: str | None = system
         """The instructions with which it began, if its agent has others by now; they hold to its end."""
+        self.middleware: Chain = middleware
         self.frontend: dict[str, ToolOffer] = {offer.name: offer for offer in frontend}
         """Tools that the caller's own program runs, by name."""
         self.journaled: bool = True
@@ -142,6 +151,9 @@ class Turn:
         """Background calls, of this turn and earlier ones, whose results the model has not read."""
         self.plan: dict[str, Any] | None = None
         self.answer_end: AnswerEnd | None = None  # of the model's last answer
+        self.refusal: Refusal | None = None  # of the model's last answer
+        self.refusals: Counter[str] = Counter()
+        """How many answers were refused, by `Refusal.stopped`."""
         self.record: TurnRecord = TurnRecord(log.entries) if record is None else record
         """What was on record when this process began with it."""
         self.resumed: bool = not self.record.is_empty
@@ -155,6 +167,7 @@ class Turn:
         """Makes the ids of its tool calls unique in the store; empty for a turn that an older version began."""
         if spent is None:
             self.spent.ahead = len(self.record.replies)
+        self.decisions: Decisions = Decisions(self._branch.decisions, self.begins)
         self._ids = {use.id for message in history for use in message.uses}
 
     # Recording.
@@ -236,8 +249,26 @@ class Turn:
             self, self.host, self._log.read_again(), self.feed,
             thread=self.thread, number=self.number, mark=self.mark, message=self.message, history=self.messages[: self.begins],
             limits=self.limits, tag=self.tag, frontend=tuple(self.frontend.values()), tools=self.tools, system=self.system,
-            id=self.id,
+            id=self.id, middleware=self.middleware,
         )  # fmt: skip
+
+    # Decisions of middleware.
+
+    def record_decision(self, method: Method, value: Any, *, step: int, use: str = "") -> None:
+        """It is durable before what follows from it: the next call, the next request to the model, or the entry that is written next."""
+        self.decisions.note(method, step, use, value)
+        entry = Decision(step=step, by=method.by, on=method.on, value=value, use=use, at=self.clock.now())
+        self.write(f"Step {step}: {method.by} decides in {method.on}.", entry, (value,), True)
+
+    def take_edits(self) -> None:
+        """Apply the edits on record of the next request."""
+        for edit in self.decisions.begin_step(self.steps + 1):
+            self.take_edit(edit)
+
+    def take_edit(self, edit: Edit) -> None:
+        """Apply what an edit of the next request changes in the turn: its messages, and the tools that its reply may call."""
+        self.messages += edit.add
+        self.decisions.take(edit)
 
     # Replies of the model.
 
@@ -252,7 +283,7 @@ class Turn:
         if reply.masked:
             self.masked_uses.update(use.id for use in message.uses if MASK in use.arguments)
         self.answer_end = reply.ended
-        self._take(message, reply.usage, reply.took)
+        self._take(message, reply.usage, reply.took, reply.refused)
         return message
 
     def restart(self, why: str) -> None:
@@ -272,18 +303,22 @@ class Turn:
         reply = self._replay.last
         return None if reply is None or reply.spend is None else (reply.spend, reply.usage)
 
-    def record_reply(self, reply: ChatReply, took: float, spend: dict[str, Any] | None = None) -> ChatMessage:
+    def record_reply(
+        self, reply: ChatReply, took: float, spend: dict[str, Any] | None = None, refused: Refusal | None = None
+    ) -> ChatMessage:
         """`spend`: what the ledger needs to count the reply, also after a crash; the reply's usage has been checked for it."""
         step, usage = self.steps + 1, reply.usage if spend is not None else counted(reply.usage)
+        if refused is not None:
+            reply = msgspec.structs.replace(reply, uses=())
         message = assistant_message(reply, self.mark, step, self._ids, not self.fork)
         self.answer_end = _end_of(reply, message)
-        self._take(message, usage, took)
+        self._take(message, usage, took, refused)
         self.sensitive.take(message.uses)
         now = self.clock.now
         mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
         entry = Reply.of(
             message, mark=mark, tag=tag, step=step, usage=usage, total=self.spent.usage, took=took, at=now(),
-            ended=self.answer_end, spend=spend,
+            ended=self.answer_end, spend=spend, refused=refused,
         )  # fmt: skip
         names: list[str] = []
         looked_at: list[Any] = []
@@ -295,6 +330,9 @@ class Turn:
             names.append(use.name)
             looked_at += (use.id, use.name, use.arguments)
         asked = ", ".join(names[:5]) or "nothing: it answers"
+        if refused is not None:
+            asked = f"nothing, and {refused.by} refuses its answer"
+            looked_at.append(refused.text)
         self.write(f"Step {step}: the model asks for {asked}.", entry, looked_at)
         return message
 
@@ -325,8 +363,14 @@ class Turn:
             )
         return known
 
-    def _take(self, message: ChatMessage, usage: Usage, took: float) -> None:
-        self.messages.append(message)
+    def _take(self, message: ChatMessage, usage: Usage, took: float, refusal: Refusal | None) -> None:
+        self.refusal = refusal
+        if refusal is None:
+            self.messages.append(message)
+        else:  # the model reads both in this turn alone
+            self.refusals[refusal.stopped] += 1
+            self.messages.append(msgspec.structs.replace(message, vendor=REFUSED))
+            self.messages.append(ChatMessage(role="user", content=refusal.text, vendor=REFUSED))
         for use in message.uses:
             self._ids.add(use.id)
         self.steps += 1
@@ -444,13 +488,19 @@ class Turn:
             thread=self.thread, number=self.number, mark=f"{self.mark}.{name}", message=message,
             history=self.messages, limits=self.limits, tag=self.tag, fork=name, spent=self.spent, sensitive=self.sensitive,
             frontend=tuple(self.frontend.values()), tools=self.tools, system=self.system, record=self.record,
+            middleware=self.middleware,
         )  # fmt: skip
         fork.max_steps = max_steps
         return fork
 
+    @property
+    def new_messages(self) -> list[ChatMessage]:
+        """The transcript of the turn, without answers that were refused."""
+        return paired(message for message in self.messages[self.begins :] if message.vendor is not REFUSED)
+
     def merge(self, fork: Turn) -> None:
         """Append the messages of a fork."""
-        self.messages += paired(fork.messages[fork.begins :])
+        self.messages += fork.new_messages
         self._ids |= fork._ids
 
 

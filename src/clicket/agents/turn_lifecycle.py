@@ -13,14 +13,15 @@ from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from clicket.agents.agent_result import AgentResult
+from clicket.agents.chain import NO_MIDDLEWARE, Chain
 from clicket.agents.entries import Begun, Change, Changed, Ended
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import Identity, both
 from clicket.agents.memory import Head, Known, Memory, TurnDocument
+from clicket.agents.middleware import at_end, bring_tools
 from clicket.agents.model_spend import count_summaries
 from clicket.agents.outages import Outages
 from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
-from clicket.agents.transcript import paired
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
 from clicket.agents.turn_record import TurnRecord
@@ -58,10 +59,12 @@ class TurnLifecycle:
         turns: dict[tuple[str, str], Turn],
         *,
         on_change: OnChange = "continue",
+        middleware: Chain = NO_MIDDLEWARE,
     ) -> None:
         self.turns = turns
         self.identity = identity
         self._on_change = on_change
+        self._middleware = middleware
         self._on_record = identity.on_record()
         self._memory = memory
         self._drive = drive
@@ -109,6 +112,7 @@ class TurnLifecycle:
             thread=thread, number=number, mark=f"{identity.name}.{number}", message=message,
             history=known.messages, limits=self._limits, tag=tag, frontend=frontend,
             tools=both(began.tools, identity.tools), system=began.system_in_place_of(identity.system), id=id, record=record,
+            middleware=self._middleware,
         )  # fmt: skip
         place = (host.caller, thread)
         self.turns[place] = turn
@@ -184,7 +188,9 @@ class TurnLifecycle:
         while True:
             try:
                 await self._begin(turn, head, message)
-                return _checked_ending(await self._drive(turn))
+                if turn.middleware.tools:
+                    await bring_tools(turn)
+                return await at_end(turn, await self._ending(turn))
             except StoreUnavailable as error:
                 turn.leave_if_closing()
                 outages = outages or turn.outages()
@@ -193,14 +199,18 @@ class TurnLifecycle:
                 turn.leave_if_closing()
                 turn.replay()
 
+    async def _ending(self, turn: Turn) -> Ending:
+        try:
+            return _checked_ending(await self._drive(turn))
+        except TurnStopped as over:
+            return over.stopped, over.message
+
     async def _drive_to_end(self, turn: Turn, head: Head, message: str) -> tuple[AgentResult, BaseException | None]:
         raised: BaseException | None = None
         stopped: Stopped | None
         try:
             stopped, text = await self._driven(turn, head, message)
             state = AgentState.FINISHED if stopped == "finished" else AgentState.IDLE
-        except TurnStopped as over:
-            stopped, text, state = over.stopped, over.message, AgentState.IDLE
         except asyncio.CancelledError as cancelled:
             if turn.stopping == "shutdown" or turn.lost:
                 raise
@@ -226,7 +236,7 @@ class TurnLifecycle:
             state=state, stopped=stopped or "", text=text, steps=spent.steps, calls=spent.calls, usage=spent.usage,
             at=turn.clock.now(), ended=turn.answer_end if stopped == "finished" else None, error=error, code=code,
         )  # fmt: skip
-        messages = paired(turn.messages[turn.begins :])
+        messages = turn.new_messages
         if not mask.is_empty:
             messages = [mask.message(message) for message in messages]
         document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending), turn.id)

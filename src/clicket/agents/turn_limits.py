@@ -15,9 +15,22 @@ from clicket.errors import UsageError
 from clicket.model.chat import ToolUse, Usage
 from clicket.model.codec import canonical, decode
 
-__all__ = ["NO_STEPS", "AnswerEnd", "Ending", "Limits", "Repeats", "Spent", "Stopped", "check_counts", "counted"]
+__all__ = [
+    "NO_STEPS",
+    "AnswerEnd",
+    "Ending",
+    "Limits",
+    "RefusedAs",
+    "Repeats",
+    "Spent",
+    "Stopped",
+    "check_counts",
+    "counted",
+]
 
-Stopped = Literal["finished", "max_steps", "cancelled", "budget", "repeated"]
+Stopped = Literal["finished", "max_steps", "cancelled", "budget", "repeated", "refused", "invalid_output"]
+RefusedAs = Literal["refused", "invalid_output"]
+"""How a turn ends whose answers were refused too often: by a check or a middleware, or because they did not fit the type."""
 AnswerEnd = Literal["stop", "length", "refusal", "empty"]
 """How an answer ended: whole, cut at its limit of tokens, declined by the model, or without any text."""
 Ending = tuple[Stopped, str]

@@ -13,6 +13,7 @@ from clicket.agents.background import news_message, result_message
 from clicket.agents.entries import (
     Begun,
     Changed,
+    Decision,
     Ended,
     Entry,
     News,
@@ -24,9 +25,10 @@ from clicket.agents.entries import (
     entry_of,
 )
 from clicket.agents.turn_limits import Limits, Repeats, Spent
+from clicket.agents.verdicts import Edit, verdict_in
 from clicket.model.chat import ChatMessage, Usage
 
-__all__ = ["Branch", "Replay", "TurnRecord", "begun_in", "plan_in"]
+__all__ = ["Branch", "Place", "Replay", "TurnRecord", "begun_in", "plan_in"]
 
 
 def begun_in(found: Iterable[dict[str, Any]]) -> Begun | None:
@@ -41,6 +43,10 @@ def plan_in(found: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     return next((entry.plan for entry in some if isinstance(entry, PlanState)), None)
 
 
+Place = tuple[int, str, str, str]
+"""Step, method, middleware and tool call of a decision."""
+
+
 class Branch:
     """The turn without its forks, or one of these."""
 
@@ -52,6 +58,7 @@ class Branch:
         """By the step after which the model reads them."""
         self.plans = 0
         """How many states of the plan."""
+        self.decisions: dict[Place, Any] = {}
 
     @property
     def tag(self) -> str | None:
@@ -107,7 +114,12 @@ class TurnRecord:
             case Reply():
                 self.replies.append(entry)
                 branch.replies.append(entry)
-                self._read(entry.fork, (entry.message,))
+                self._read(entry.fork, (entry.message,) if entry.refused is None else ())
+            case Decision():
+                branch.decisions[entry.step, entry.on, entry.by, entry.use] = entry.value
+                edit = verdict_in(entry.value) if entry.on == "before_model" else None
+                if isinstance(edit, Edit):
+                    self._read(entry.fork, edit.add)
             case Summary():
                 self.summaries.append(entry)
             case Results():

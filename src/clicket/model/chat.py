@@ -45,6 +45,8 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """What the model thought before it answered, where it tells. Shown to people; not sent back."""
     vendor: Mapping[str, Any] | None = None
     """Parts that only the model's own vendor can read, and wants back as they were: `{"anthropic": [...]}`."""
+    id: str = ""
+    """By which middleware names it, in the requests that middleware reads alone."""
 
     # The same names as in the JSON.
 

@@ -64,6 +64,10 @@ class AgentHost(Protocol):
         """What the thread may call now."""
         ...
 
+    def offer(self, name: str) -> ToolOffer | None:
+        """One tool of the runtime, listed or not; None: there is none of this name."""
+        ...
+
     def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
         """The names of the tools that fit a request in words, the best first."""
         ...

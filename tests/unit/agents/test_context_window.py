@@ -132,7 +132,7 @@ def test_whatever_was_said_pairs_stay_together_and_the_question_stays(
     window = ContextWindow(most, keep_steps=keep, max_reference=50, summarize=Summarises() if seen else None)
     host = Host()
     request = ChatRequest(messages=tuple(messages))
-    fits = asyncio.run(window(turn(host), request)).messages
+    fits = asyncio.run(window.before_model(turn(host), request)).messages
     check_pairs(fits)
     assert fits[-1] == messages[-1]
     if messages[0].role == "system":
@@ -153,13 +153,15 @@ def test_whatever_was_said_pairs_stay_together_and_the_question_stays(
 
 async def test_a_request_that_fits_is_left_alone() -> None:
     request = ChatRequest(messages=(ChatMessage(role="user", content="hi"),))
-    assert await ContextWindow(100)(turn(Host()), request) is request
+    assert await ContextWindow(100).before_model(turn(Host()), request) is request
 
 
 async def test_a_question_that_is_too_long_by_itself_is_still_sent() -> None:
     system, question = ChatMessage(role="system", content="Be brief."), ChatMessage(role="user", content="q" * 9_000)
     for messages in ((question,), (system, question), (*long_talk(), question)):
-        fits = await ContextWindow(400, summarize=Summarises())(turn(Host()), ChatRequest(messages=messages))
+        fits = await ContextWindow(400, summarize=Summarises()).before_model(
+            turn(Host()), ChatRequest(messages=messages)
+        )
         assert fits.messages[-1] == question
 
 
@@ -176,17 +178,17 @@ async def test_a_summary_is_written_once_and_gone_on_with() -> None:
     window = ContextWindow(600, summarize=model)
     now = turn(host)
     request = ChatRequest(messages=long_talk())
-    fits = await window(now, request)
+    fits = await window.before_model(now, request)
     assert any("they asked much" in message.content for message in fits.messages)
     assert len(model.requests) == 1
     assert now.spent.usage.input_tokens == 5  # the run pays for it
-    assert await window(now, request) == fits
+    assert await window.before_model(now, request) == fits
     assert len(model.requests) == 1
     # Another process finds it in the store.
-    assert await ContextWindow(600, summarize=model)(turn(host), request) == fits
+    assert await ContextWindow(600, summarize=model).before_model(turn(host), request) == fits
     assert len(model.requests) == 1
     longer = ChatRequest(messages=long_talk(20))
-    await window(turn(host), longer)
+    await window.before_model(turn(host), longer)
     assert "they asked much" in model.requests[-1].messages[0].content
     assert not any("question 0 " in message.content for message in model.requests[-1].messages)
 
@@ -194,26 +196,28 @@ async def test_a_summary_is_written_once_and_gone_on_with() -> None:
 async def test_a_summary_of_another_conversation_is_not_used() -> None:
     model, host = Summarises(), Host()
     window = ContextWindow(600, summarize=model)
-    await window(turn(host), ChatRequest(messages=long_talk()))
+    await window.before_model(turn(host), ChatRequest(messages=long_talk()))
     other = tuple(ChatMessage(role=m.role, content=f"other {m.content}") for m in long_talk())
-    await window(turn(host), ChatRequest(messages=other))
+    await window.before_model(turn(host), ChatRequest(messages=other))
     assert len(model.requests) == 2
     assert "other question 0" in model.requests[1].messages[0].content
 
 
 @pytest.mark.parametrize("answer", [ValueError("down"), ConnectionError("gone"), None, 7, "", "  "])
 async def test_a_summary_that_fails_leaves_an_agent_that_can_answer(answer: Any) -> None:
-    fits = await ContextWindow(600, summarize=Summarises(answer))(turn(Host()), ChatRequest(messages=long_talk()))
+    fits = await ContextWindow(600, summarize=Summarises(answer)).before_model(
+        turn(Host()), ChatRequest(messages=long_talk())
+    )
     assert "left out" in fits.messages[0].content
     assert fits.messages[-1].content == "and now?"
 
 
 async def test_a_damaged_summary_is_written_anew() -> None:
     model, host = Summarises(), Host()
-    await ContextWindow(600, summarize=model)(turn(host), ChatRequest(messages=long_talk()))
+    await ContextWindow(600, summarize=model).before_model(turn(host), ChatRequest(messages=long_talk()))
     (key,) = host.documents
     host.documents[key] = b"{"
-    await ContextWindow(600, summarize=model)(turn(host), ChatRequest(messages=long_talk()))
+    await ContextWindow(600, summarize=model).before_model(turn(host), ChatRequest(messages=long_talk()))
     assert len(model.requests) == 2
 
 

@@ -22,7 +22,7 @@ export interface AgainAccepted {
 
 /** One fact about a turn. An event with an `id` is recorded, and later readers get it too. Pieces of an answer (`delta`), progress of tools and retries of the model have no id and reach live readers only. `restart` voids the pieces of its step. */
 export interface AgentEvent {
-  type: "delta" | "error" | "final" | "message" | "plan" | "restart" | "retry" | "state" | "thought" | "tool_progress" | "tool_result" | "tool_started" | "usage";
+  type: "decision" | "delta" | "error" | "final" | "message" | "plan" | "restart" | "retry" | "state" | "thought" | "tool_progress" | "tool_result" | "tool_started" | "usage";
   thread: string;
   turn: number;
   at: number;
@@ -255,6 +255,7 @@ export interface ChatMessage {
   failed?: boolean;
   thought?: string;
   vendor?: Vendor | null;
+  id?: string;
 }
 
 /** One error in the input. `path` is a JSON pointer. */
@@ -626,7 +627,7 @@ export interface ThreadView {
   agent: string;
   state: AgentState;
   turns: number;
-  stopped: "budget" | "cancelled" | "finished" | "max_steps" | "repeated" | null;
+  stopped: "budget" | "cancelled" | "finished" | "invalid_output" | "max_steps" | "refused" | "repeated" | null;
   text: string;
   steps: number;
   usage: Usage;
@@ -743,7 +744,7 @@ export interface TurnDocument {
   turn: number;
   messages: ChatMessage[];
   state: AgentState;
-  stopped?: "budget" | "cancelled" | "finished" | "max_steps" | "repeated" | null;
+  stopped?: "budget" | "cancelled" | "finished" | "invalid_output" | "max_steps" | "refused" | "repeated" | null;
   ended?: "empty" | "length" | "refusal" | "stop" | null;
   text?: string;
   steps?: number;

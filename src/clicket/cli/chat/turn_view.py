@@ -57,7 +57,9 @@ class TurnView:
                 self.remark(f"  {one_line(data['text'], 160)}", "bright_black italic")
             case "message" if data["role"] == "assistant" and data["text"]:
                 self._message(data)
-            case "decision" if data["value"] and isinstance(data["value"], dict) and data["value"].get("do") == "refuse":
+            case "decision" if (
+                data["value"] and isinstance(data["value"], dict) and data["value"].get("do") == "refuse"
+            ):
                 self.remark(f"  {data['by']} refused: {one_line(data['value']['text'], 160)}", "yellow")
             case "restart":
                 self.remark("  the answer begins again", "yellow")

@@ -19,6 +19,7 @@ from clicket.search.llm.numbers import numbers_in
 from clicket.search.llm.parts import add_marks
 from clicket.search.synthesis.citations import check as check_citations
 from clicket.search.synthesis.citations import unmarked
+from clicket.text.json_in_text import json_in_text
 
 __all__ = ["MODELS"]
 
@@ -80,6 +81,24 @@ MODELS = {
             after="!",
         ),
         2_000,
+    ),
+    "model: JSON in a text": Case(
+        each(json_in_text),
+        variants(
+            "[7",
+            "[" * 7,
+            '{"a":',
+            "{ ",
+            "[1]",
+            "{}",
+            "```",
+            "```json\n[",
+            '```\n["',
+            "```a",
+            "<think>",
+            '"\\',
+            after="!",
+        ),
     ),
     "model: a long number in an answer": Case(lambda text: list(values_in(text)), repeated("7", "[", "x"), 5_000),
     "model: a fenced answer": Case(each(_schema_answer), variants("```\n", "\n", "```json\n \n", " ", after="```")),

@@ -22,6 +22,7 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     subagents                   an agent as a tool of another
     plan, transcript            steps of a plan; messages in which each call has its result
     sensitive_values            masking of sensitive arguments
+    output                      what an answer must be: schemas of types, and values from a model's text
     turn_limits, stopwatch      limits and counters of a turn; the time that its tools run
     agent_result, task_waits    results and events for callers; waiting for tasks
 """

@@ -20,6 +20,7 @@ __all__ = [
     "has_surrogate",
     "is_small",
     "json_pointer",
+    "msgspec_problem",
     "without_notes",
 ]
 
@@ -52,6 +53,12 @@ def decode_big(text: bytes) -> Any:
 def json_pointer(path: Iterable[str | int]) -> str:
     """A path as RFC 6901 writes it: `/items/0/name`; the whole document is an empty string."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def msgspec_problem(error: msgspec.ValidationError) -> dict[str, str]:
+    """An error of msgspec's as a problem of `InvalidInput`: it ends in a path such as `$.items[0].name`."""
+    message, _, path = str(error).partition(" - at `$")
+    return {"path": path.rstrip("`").replace("[", "/").replace("]", "").replace(".", "/"), "message": message}
 
 
 CUT_NOTE = "[clicket: cut; "

@@ -10,6 +10,7 @@ import msgspec
 
 from clicket.errors import InvalidInput
 from clicket.model.arguments import parse_arguments
+from clicket.model.codec import msgspec_problem
 from clicket.server.problems import Refused
 from clicket.server.request import Request
 
@@ -138,8 +139,7 @@ def decode_body(body: bytes, model: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=model)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        raise InvalidInput([{"path": _pointer(path.rstrip("`")), "message": message}], whole=_WHOLE) from None
+        raise InvalidInput([msgspec_problem(error)], whole=_WHOLE) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _strict(body, len(body) + 1)
         raise _not_json(error) from None
@@ -148,11 +148,6 @@ def decode_body(body: bytes, model: type[T]) -> T:
 def _not_json(why: object) -> Refused:
     reason = str(why).removeprefix("not valid JSON: ").removesuffix("Send one JSON object.").rstrip(". ")
     return Refused("invalid_json", f"the body is not valid JSON: {reason}. Send one JSON object in UTF-8.")
-
-
-def _pointer(path: str) -> str:
-    """`.items[0].name` as a JSON pointer."""
-    return path.replace("[", "/").replace("]", "").replace(".", "/")
 
 
 def _strict(body: bytes, max_size: int) -> None:

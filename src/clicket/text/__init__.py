@@ -3,4 +3,5 @@
 terms       the terms of a text: folded, stemmed, without stopwords
 charset     bytes to text
 surrogates  characters that a text must not have
+json_in_text  the JSON values of a model's text
 """

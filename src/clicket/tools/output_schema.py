@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from clicket.tools.value_type import rooted
+
 __all__ = ["return_schema"]
 
 
@@ -28,18 +30,14 @@ def return_schema(function: Any) -> dict[str, Any] | None:
     try:
         pydantic = sys.modules.get("pydantic")  # a hint cannot be its model if it was never imported
         if pydantic is not None and issubclass(hint, pydantic.BaseModel):
-            return _rooted(pydantic.TypeAdapter(hint).json_schema(mode="serialization"))
+            return _object(pydantic.TypeAdapter(hint).json_schema(mode="serialization"))
         if issubclass(hint, msgspec.Struct) or dataclasses.is_dataclass(hint) or hasattr(hint, "__total__"):
-            return _rooted(msgspec.json.schema(hint))
+            return _object(msgspec.json.schema(hint))
     except Exception:  # a type that cannot be described is not described
         return None
     return None
 
 
-def _rooted(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """MCP wants an object at the root; a reference there is replaced by what it names."""
-    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    definitions = schema.get("$defs", {})
-    if name in definitions:
-        schema = {**definitions[name], "$defs": definitions}
+def _object(schema: dict[str, Any]) -> dict[str, Any] | None:
+    schema = rooted(schema)
     return schema if schema.get("type") == "object" else None

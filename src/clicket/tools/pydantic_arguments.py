@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, ValidationError, create_model
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -19,7 +19,7 @@ from clicket.errors import InvalidInput, UsageError
 from clicket.model.codec import json_pointer
 from clicket.tools.union_bound import UnionBound
 
-__all__ = ["arguments_model", "complaints"]
+__all__ = ["arguments_model", "complaints", "type_schema"]
 
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False, ser_json_inf_nan="null")
 
@@ -86,6 +86,24 @@ def arguments_model(
         if "properties" in definition:
             definition.setdefault("additionalProperties", False)
     return ArgumentsModel(model, fields, schema)
+
+
+def type_schema(kind: Any, where: str) -> tuple[dict[str, Any], Callable[[bytes], Any]]:
+    """The schema of any type, and what makes JSON a value of it, or raises `InvalidInput`."""
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        schema = adapter.json_schema(by_alias=True, schema_generator=_Schema)
+    except (PydanticUserError, TypeError, ValueError, NameError) as error:
+        first = str(error).split("\n", 1)[0]
+        raise UsageError(f"{where}: it cannot be described by a JSON Schema: {first}") from None
+
+    def validate(text: bytes) -> Any:
+        try:
+            return adapter.validate_json(text)
+        except ValidationError as error:
+            raise complaints(error) from None
+
+    return schema, validate
 
 
 class _Schema(GenerateJsonSchema):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from clicket.errors import UsageError
-from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, Ended, ToolUse, Usage
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, Ended, ToolUse, TypedBy, Usage
 from clicket.model.foreign import field
 from clicket.model.names import wire_names
 from clicket.tools.model_arguments import tidy
@@ -42,6 +42,7 @@ class LangChainModel:
     def __init__(self, model: Any) -> None:
         names = (getattr(model, attribute, None) for attribute in ("model_name", "model", "name"))
         self.name: str = next((name for name in names if isinstance(name, str) and name), type(model).__name__)
+        self.typed_by: TypedBy = "tool"
         self._model = model
 
     async def chat(self, request: ChatRequest) -> ChatReply:

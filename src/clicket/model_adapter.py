@@ -9,7 +9,7 @@ from typing import Any
 from clicket.bridge import run_in_thread
 from clicket.errors import ClicketError, UsageError
 from clicket.langchain_model import LangChainModel, is_langchain_model
-from clicket.model.chat import ChatReply, ChatRequest
+from clicket.model.chat import ChatReply, ChatRequest, TypedBy
 from clicket.ports.services import ChatModel
 
 __all__ = ["as_model"]
@@ -62,6 +62,7 @@ def _first_parameter(function: Callable[..., Any]) -> str:
 class _Nameless:
     def __init__(self, model: Any) -> None:
         self.name = type(model).__name__
+        self.typed_by: TypedBy = getattr(model, "typed_by", "text")
         self.chat = model.chat
 
 

@@ -189,7 +189,7 @@ class Messages:
             check_schema(tool["input_schema"])
         form = (body.get("output_config") or {}).get("format")
         if form is not None:
-            check_strict({"strict": True, "parameters": form["schema"]})
+            check_bound(form["schema"])
         chosen = body.get("tool_choice", {})
         if chosen.get("type") == "tool" and chosen["name"] not in [tool["name"] for tool in body.get("tools", ())]:
             raise Refused(f"tool_choice: there is no tool {chosen['name']!r}")
@@ -374,6 +374,21 @@ class Responses:
                 yield made(kind, output_index=index, item_id=item["id"], delta=piece)
             yield made("response.output_item.done", output_index=index, item=item)
         yield made("response.completed", response=answer)
+
+
+def check_bound(schema: Any) -> None:
+    """Anthropic's rules for the schema of an answer: closed objects, no limits of numbers and lengths, no definition that holds itself."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+            raise Refused("output_config.format.schema: 'additionalProperties' must be explicitly set to false")
+        wrong = [word for word in ("minLength", "minimum", "maximum", "pattern", "oneOf") if word in schema]
+        if wrong and not isinstance(schema[wrong[0]], dict):
+            raise Refused(f"output_config.format.schema: property '{wrong[0]}' is not supported")
+        for name, one in schema.get("$defs", {}).items():
+            if f"#/$defs/{name}" in json.dumps(one):
+                raise Refused("output_config.format.schema: Circular reference detected in schema definitions")
+    for one in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        check_bound(one)
 
 
 def check_strict(function: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from clicket.model.arguments import parse_arguments
 from clicket.model.codec import canonical, decode, encode, is_small
 from clicket.text.json_in_text import MAX_TEXT, json_in_text
 from clicket.tools.check import CompiledSchema
-from clicket.tools.model_arguments import tidy
+from clicket.tools.model_arguments import without_nulls
 from clicket.tools.value_type import ValueType, rooted
 
 __all__ = ["Output", "Read"]
@@ -136,8 +136,10 @@ class Output(Generic[T]):
         return made
 
     def _judged(self, value: Any, path: str) -> Read:
-        if isinstance(value, dict):
-            value = tidy(value, self._inner)
+        if isinstance(value, dict | list):
+            value = without_nulls(
+                value, self._inner
+            )  # vendors that want each field have null for those that are left out
         problems = self._check.problems(value)
         if not problems and self._kind is not None:
             try:

@@ -7,10 +7,14 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["ChatMessage", "ChatReply", "ChatRequest", "Delta", "Ended", "ToolOffer", "ToolUse", "Usage"]
+__all__ = ["ChatMessage", "ChatReply", "ChatRequest", "Delta", "Ended", "ToolOffer", "ToolUse", "TypedBy", "Usage"]
 
 Ended = Literal["stop", "length", "refusal"]
 """Why an answer ends: it is whole, it reached its limit of tokens, or the model declined to give one."""
+
+TypedBy = Literal["schema", "tool", "text"]
+"""How a model is asked for an answer of a type, which is its attribute `typed_by`: by the `schema` of the request, also beside tools; by a
+tool that takes the answer; or in the instructions, as for a model that does not say."""
 
 
 class ToolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clicket.model.chat import ChatReply, ChatRequest, Delta
+from clicket.model.chat import ChatReply, ChatRequest, Delta, TypedBy
 from clicket.models.anthropic_reply import BlockReader
 from clicket.models.anthropic_request import conversation, offered
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
@@ -20,6 +20,7 @@ from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
 from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema
 from clicket.models.transcript import Names
+from clicket.tools.answer_schema import answer_schema
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -75,6 +76,7 @@ class AnthropicModel:
         )
         self._api = _Messages(model, max_tokens, options or {})
         self._model = model
+        self.typed_by: TypedBy = "schema"
 
     @property
     def name(self) -> str:
@@ -112,7 +114,7 @@ class _Messages:
 
     def body(self, request: ChatRequest, caps: Capabilities, names: Names) -> dict[str, Any]:
         request = request if caps.defer else without_deferred(request)
-        form = _form(request, caps)
+        form, schema = _form(request, caps)
         references = referenced(request) if any(offer.deferred for offer in request.tools) else frozenset()
         shown = with_schema(request) if form == "words" else request.messages
         system, messages = conversation(shown, names, references)
@@ -127,14 +129,16 @@ class _Messages:
         if form == "output_config":
             body["output_config"] = {
                 **(self._options.get("output_config") or {}),
-                "format": {"type": "json_schema", "schema": request.schema},
+                "format": {"type": "json_schema", "schema": schema},
             }
         elif form == "tool":
             name = names.free(request.schema_name)
             about = "Give your answer by using this tool, once."
-            tools.append({"name": name, "description": about, "input_schema": request.schema})
+            tools.append({"name": name, "description": about, "input_schema": schema})
             alone: dict[str, Any] = {"type": "tool", "name": name, "disable_parallel_tool_use": True}
             choice = {"type": "any"} if request.tools and request.tool_choice != "none" else alone
+            if (self._options.get("thinking") or {}).get("type", "disabled") != "disabled":
+                choice = None  # a model that thinks cannot be forced to use a tool
         if tools:
             body["tools"] = tools
             if choice is not None and (caps.choice or form == "tool"):
@@ -145,10 +149,10 @@ class _Messages:
         return await (client.messages.create(**body, stream=True) if streamed else client.messages.create(**body))
 
     def after_refusal(self, request: ChatRequest, caps: Capabilities, error: Any) -> Capabilities | None:
-        form = _form(request, caps)
+        form, _ = _form(request, caps)
         refused = error.status_code in (400, 415, 422, 501)
         if refused and form != "words" and blames(error, _BLAMES[form]):
-            return msgspec.structs.replace(caps, form=caps.form + 1)
+            return msgspec.structs.replace(caps, form=_FORMS.index(form) + 1)
         if not request.tools:
             return None
         if refused and caps.defer and any(offer.deferred for offer in request.tools) and blames(error, _DEFERRING):
@@ -161,8 +165,15 @@ class _Messages:
     def reader(
         self, request: ChatRequest, caps: Capabilities, names: Names, answer: ReplyBuilder, endpoint: Endpoint
     ) -> Reader:
-        return BlockReader(answer, endpoint, names.free(request.schema_name) if _form(request, caps) == "tool" else "")
+        return BlockReader(
+            answer, endpoint, names.free(request.schema_name) if _form(request, caps)[0] == "tool" else ""
+        )
 
 
-def _form(request: ChatRequest, caps: Capabilities) -> str:
-    return _FORMS[caps.form] if request.schema is not None else "words"
+def _form(request: ChatRequest, caps: Capabilities) -> tuple[str, Mapping[str, Any] | None]:
+    """How an answer of a schema is asked for, and that schema. One to which the API cannot bind the model becomes that of a tool."""
+    form = _FORMS[caps.form] if request.schema is not None else "words"
+    if form != "output_config" or request.schema is None:
+        return form, request.schema
+    schema = answer_schema(request.schema, "anthropic")
+    return (form, schema) if schema is not None else ("tool", request.schema)

@@ -63,6 +63,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
     form: int = 0
     """Index of the way to ask for structured output; 0 is the vendor's strictest."""
+    strict: bool = True
+    """A schema may be sent as one to which the model is bound."""
     limit: str = "max_tokens"
     limit_may_differ: bool = True
     """The other name of the limit has not been tried."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer, TypedBy
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
 from clicket.models.found_tools import in_wire_names
@@ -22,6 +23,7 @@ from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
 from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema
 from clicket.models.transcript import AssistantTurn, Names, as_object_text, turns
+from clicket.tools.answer_schema import answer_schema
 from clicket.tools.provider_schema import shown
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ _BLAMES_FORM = (
     "format",
     *SCHEMA_WORDS,
 )
+_BLAMES_STRICT = ("strict", *SCHEMA_WORDS)
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _IDS = re.compile(r"[!-~]{1,40}")
 _MAX_DESCRIPTION = 1_024
@@ -51,7 +54,8 @@ class OpenAIModel:
 
     `prices` are those of a million tokens, `{"input": 3.0, "output": 15.0, "cached": 0.3}`, for `usage.cost`. `tools="schema"`
     asks for tool calls by structured output, for models without tools; "auto" does so when a server refuses tools, "native"
-    never. `client` is an `AsyncOpenAI` of your own, which you close. Without it connections stay open until `close()` or the end
+    never. `typed_by` is how an agent asks for an answer of a type: by "schema" from OpenAI and Azure, by a "tool" from other servers; it
+    can be set. `client` is an `AsyncOpenAI` of your own, which you close. Without it connections stay open until `close()` or the end
     of the event loop, and a model can be used from any loop.
     """
 
@@ -82,6 +86,9 @@ class OpenAIModel:
         self._connection.prefer(limit=_LIMITS[0] if self._connection.address is None else _LIMITS[1])
         self._api = _Chat(model, max_tokens, options or {})
         self._model = model
+        # Other servers that bind the answer to a schema often do so from its first letter, and then no tool can be called.
+        own = getattr(client, "base_url", None) or self._connection.address
+        self.typed_by: TypedBy = "schema" if tools == "schema" or _is_openai(own) else "tool"
 
     @property
     def name(self) -> str:
@@ -117,10 +124,15 @@ class _Chat:
         body: dict[str, Any] = {**self._options, "model": self._model}
         messages = request.messages
         if form == "json_schema":
-            # Strict mode does not accept `anyOf` at the top level.
-            strict = request.schema is not None and "anyOf" not in request.schema
-            schema = {"name": request.schema_name, "schema": request.schema, "strict": strict}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+            strict = _strict(request, caps)
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {
+                    "name": request.schema_name,
+                    "schema": strict or request.schema,
+                    "strict": strict is not None,
+                },
+            }
         else:
             messages = with_schema(request)
             if form == "json_object":
@@ -148,6 +160,8 @@ class _Chat:
             return msgspec.structs.replace(caps, limit=limit, limit_may_differ=False)
         if refused and error.body and caps.usage and blames(error, ("stream_options", "include_usage")):
             return msgspec.structs.replace(caps, usage=False)
+        if refused and error.body and blames(error, _BLAMES_STRICT) and _is_strict(request, caps):
+            return msgspec.structs.replace(caps, strict=False)
         if refused and request.schema is not None and caps.form < len(_FORMS) - 1 and blames(error, _BLAMES_FORM):
             return msgspec.structs.replace(caps, form=caps.form + 1)
         if not request.tools:
@@ -161,6 +175,20 @@ class _Chat:
         self, request: ChatRequest, caps: Capabilities, names: Names, answer: ReplyBuilder, endpoint: Endpoint
     ) -> Reader:
         return ChatReader(answer, endpoint)
+
+
+def _is_openai(address: Any) -> bool:
+    host = urlsplit(str(address)).hostname or "" if address is not None else "api.openai.com"
+    return host.endswith((".openai.com", ".openai.azure.com"))
+
+
+def _strict(request: ChatRequest, caps: Capabilities) -> dict[str, Any] | None:
+    """The schema to which the model is bound; None: it is only told of it."""
+    return answer_schema(request.schema, "openai") if request.schema is not None and caps.strict else None
+
+
+def _is_strict(request: ChatRequest, caps: Capabilities) -> bool:
+    return _FORMS[caps.form] == "json_schema" and _strict(request, caps) is not None
 
 
 def _function(offer: ToolOffer, names: Names) -> dict[str, Any]:

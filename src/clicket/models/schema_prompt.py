@@ -20,7 +20,9 @@ def with_schema(request: ChatRequest) -> tuple[ChatMessage, ...]:
     if request.schema is None or not messages:
         return messages
     schema, last = json.dumps(request.schema, ensure_ascii=False, sort_keys=True), messages[-1]
-    text = f"Answer with one JSON object that fits this JSON Schema, and with nothing else: {schema}"
+    may_use_tools = request.tools and request.tool_choice != "none"
+    when = "When you need no more tools, answer" if may_use_tools else "Answer"
+    text = f"{when} with one JSON object that fits this JSON Schema, and with nothing else: {schema}"
     if last.role in ("user", "system"):
         return (*messages[:-1], msgspec.structs.replace(last, content=f"{last.content}\n\n{text}"))
     return (*messages, ChatMessage(role="user", content=text))

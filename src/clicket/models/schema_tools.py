@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse, TypedBy
 from clicket.models.transcript import AssistantTurn, as_object, turns, uses_tools
 from clicket.ports.services import ChatModel, StreamingModel
 from clicket.tools.provider_schema import shown
@@ -33,6 +33,7 @@ class SchemaTools:
 
     def __init__(self, model: ChatModel) -> None:
         self.name: str = model.name
+        self.typed_by: TypedBy = "schema" if getattr(model, "typed_by", "text") == "schema" else "text"
         self._model = model
 
     async def chat(self, request: ChatRequest) -> ChatReply:

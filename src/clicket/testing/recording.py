@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.model.chat import ChatReply, ChatRequest, Delta
+from clicket.model.chat import ChatReply, ChatRequest, Delta, TypedBy
 from clicket.model.codec import canonical, decode, encode
 from clicket.ports.services import ChatModel, StreamingModel
 from clicket.testing.scripted_model import stream_whole
@@ -32,6 +32,7 @@ class RecordingModel:
 
     def __init__(self, model: ChatModel, path: str | os.PathLike[str]) -> None:
         self.name: str = model.name
+        self.typed_by: TypedBy = getattr(model, "typed_by", "text")
         self._model = model
         self._path = Path(path)
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,10 +54,12 @@ class RecordingModel:
 
 
 class ReplayModel:
-    """Replies from a file of `RecordingModel`. A request that was recorded several times gets its replies in that order."""
+    """Replies from a file of `RecordingModel`. A request that was recorded several times gets its replies in that order. `typed_by`: that
+    of the recorded model."""
 
-    def __init__(self, path: str | os.PathLike[str], *, name: str = "replay") -> None:
+    def __init__(self, path: str | os.PathLike[str], *, name: str = "replay", typed_by: TypedBy = "text") -> None:
         self.name: str = name
+        self.typed_by: TypedBy = typed_by
         self._path = Path(path)
         self._answers: dict[str, list[ChatReply]] = {}
         self._asked: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse, Usage
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse, TypedBy, Usage
 
 __all__ = ["ScriptedModel"]
 
@@ -36,10 +36,12 @@ class ScriptedModel:
         *,
         name: str = "scripted",
         position: Literal["counter", "transcript"] = "counter",
+        typed_by: TypedBy = "text",
     ) -> None:
         if position not in ("counter", "transcript"):
             raise UsageError(f"position must be 'counter' or 'transcript', not {position!r}.")
         self.name = name
+        self.typed_by: TypedBy = typed_by
         self.requests: list[ChatRequest] = []
         self._answers = list(answers)
         self._by_transcript = position == "transcript"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-__all__ = ["allows_null", "shown", "strict"]
+__all__ = ["allows_null", "nullable", "shown", "strict"]
 
 _COMPOSING = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const", "$ref", "$dynamicRef")
 _PLAIN = frozenset(
@@ -61,17 +61,19 @@ def strict(schema: Mapping[str, Any], provider: _Provider) -> dict[str, Any] | N
     if provider == "openai":
         required = set(made.get("required", ()))
         made["properties"] = {
-            name: field if name in required else _nullable(field, schema) for name, field in made["properties"].items()
+            name: field if name in required else nullable(field, field, schema)
+            for name, field in made["properties"].items()
         }
         made["required"] = list(made["properties"])
     return made if _is_strict(made, provider) else None
 
 
-def _nullable(field: Any, root: Mapping[str, Any]) -> Any:
+def nullable(field: Any, original: Any, root: Mapping[str, Any]) -> Any:
+    """The schema of a field that may be null in place of being left out. `original`: the same field as `root` has it."""
     if not isinstance(field, Mapping):
         return field
     plain = {key: value for key, value in field.items() if key != "default"}
-    if allows_null(field, root):
+    if allows_null(original, root):
         return plain
     text = {"description": plain.pop("description")} if "description" in plain else {}
     return {"anyOf": [plain, {"type": "null"}], **text}

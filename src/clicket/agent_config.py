@@ -4,6 +4,7 @@ its place and similar names."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,12 +30,21 @@ _OPTIONS: dict[str, Any] = {
     "window": int,
     "tool_search": bool,
     "max_offered": int,
+    "output": dict[str, Any] | str,
+    "output_retries": int,
     **dict.fromkeys(_WHOLE, int),
     **dict.fromkeys(("max_calls", "max_tokens", "max_repeats"), int | None),
     **dict.fromkeys(("max_cost", "max_seconds"), float | None),
 }
 _OF_PLAN: dict[str, Any] = {"max_task_steps": int, "max_parallel": int}
-_SHOWN = {str: "a text", list[str]: "a list of texts", int: "a whole number", float: "a number", bool: "true or false"}
+_SHOWN = {
+    str: "a text",
+    list[str]: "a list of texts",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    dict[str, Any] | str: "a JSON Schema or the path of its file",
+}
 
 HOW_TO_DECLARE = (
     'Declare one in clicket.toml: [agents.helper] with model = "openai:NAME" (or "anthropic:NAME"; or "script:answers.json", which '
@@ -130,6 +140,8 @@ def _declared(name: str, table: Any, place: str, known_tools: Collection[str] | 
         raise UsageError(f'{place}: it has no model. Add model = "openai:NAME", "anthropic:NAME" or "script:FILE".')
     given = {key: _checked(place, key, table[key], options[key]) for key in table if key in options}
     _check_tools(place, given.get("tools"), known_tools)
+    if isinstance(given.get("output"), str):
+        given["output"] = _schema(place, given["output"])
     if "executor" in table:
         given["executor"] = _model(place, "executor", table["executor"])
     return Declared(name=name, kind=kind, model=_model(place, "model", table["model"]), options=given)
@@ -153,6 +165,13 @@ def _check_tools(place: str, tools: list[str] | None, known: Collection[str] | N
         if known is not None and tool not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise UsageError(f"{place}: there is no tool {tool!r}.{did_you_mean(tool, known)} Registered: {listed}.")
+
+
+def _schema(place: str, path: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise UsageError(f"{place}: output: the JSON Schema {path!r} cannot be read: {error}.") from None
 
 
 def _model(place: str, key: str, named: Any) -> ChatModel:

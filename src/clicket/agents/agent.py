@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, nullcontext, suppress
-from typing import Any, Protocol, Self
+from typing import Any, Generic, Protocol, Self
 
 import msgspec
+from typing_extensions import TypeVar
 
 from clicket.agents.agent_result import AgentEvent, AgentResult, ThreadView
 from clicket.agents.chain import NO_MIDDLEWARE, Chain
@@ -18,6 +19,7 @@ from clicket.agents.frontend_tool import FrontendTool, offers_on_record
 from clicket.agents.identity import Identity
 from clicket.agents.memory import Page
 from clicket.agents.outages import Outages
+from clicket.agents.output import Output
 from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Threads, Wanted, turn_id
@@ -26,7 +28,7 @@ from clicket.agents.turn_lifecycle import Drive, Hook, OnChange, StateChanged, T
 from clicket.agents.turn_limits import Limits
 from clicket.agents.turn_record import plan_in
 from clicket.agents.turn_tool import TurnTool
-from clicket.errors import AgentBusy, NotFound, StoreUnavailable, UsageError, known_keywords
+from clicket.errors import AgentBusy, InvalidInput, NotFound, StoreUnavailable, UsageError, known_keywords
 from clicket.execution import TurnLog
 from clicket.kernel import AgentState
 from clicket.model import Record
@@ -47,6 +49,9 @@ _MAX_MESSAGE = 512 * 1024
 _MAX_BYTES = 1_000_000  # together with the other arguments of a turn below the limit of a call
 
 
+T = TypeVar("T", default=Any)
+
+
 class HasHost(Protocol):
     """A runtime, or another object that has a `host`."""
 
@@ -54,7 +59,7 @@ class HasHost(Protocol):
     def host(self) -> Any: ...
 
 
-class Agent:
+class Agent(Generic[T]):
     """`drive(turn)` runs a turn to its end, and returns why it ended and its final text.
 
     An agent is its name on one store. `tools`: names of tools that the runtime must have. `only`: names of the tools that it may call, and
@@ -62,7 +67,7 @@ class Agent:
     limits of its kind; `system` and `model` are recorded with each turn. A second agent of this name on one runtime must be able to do the
     same, or take the place of the first (`replace=True`). `on_change`: what becomes of an interrupted turn that an agent of this name
     began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`).
-    `middleware` surrounds its requests and tool calls, see `Middleware`.
+    `middleware` surrounds its requests and tool calls, see `Middleware`. `output`: the type of its answers, which `r.value` then has.
     `on_state_changed(before, after, thread)` is called for every change of state; override it, or pass a function. A function of two
     arguments is called without the thread.
     """
@@ -82,6 +87,7 @@ class Agent:
         model: str = "",
         more_limits: Mapping[str, Any] | None = None,
         middleware: Chain | Iterable[object] = NO_MIDDLEWARE,
+        output: type[T] | Output[T] | Mapping[str, Any] | None = None,
         replace: bool = False,
         on_change: OnChange = "continue",
         on_state_changed: Hook | None = None,
@@ -106,6 +112,7 @@ class Agent:
         self._memory = self._tool.memory
         self._streams = self._tool.streams
         chain = middleware if isinstance(middleware, Chain) else Chain(middleware)
+        self._output: Output[Any] | None = None if output is None else Output.of(output)
         identity = Identity.of(
             name=name,
             kind=kind or _kind_of(drive),
@@ -114,6 +121,7 @@ class Agent:
             system=system,
             model=model,
             middleware=chain.names,
+            output=None if self._output is None else self._output.schema,
         )
         self._lifecycle = TurnLifecycle(
             identity,
@@ -124,6 +132,7 @@ class Agent:
             self._tool.turns,
             on_change=on_change,
             middleware=chain,
+            output=self._output,
         )
         self._in_use = self._tool.add(self._lifecycle, replace=replace)
         if installed is None:
@@ -171,7 +180,7 @@ class Agent:
 
     async def run(
         self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
-    ) -> AgentResult:
+    ) -> AgentResult[T]:
         """Run one turn and return its result, also if it reached a limit or was stopped. If the turn fails, its error is raised.
 
         If a crash interrupted a turn with the same message, that turn is continued and its result returned. A turn with another message
@@ -183,9 +192,17 @@ class Agent:
         """
         wanted = _wanted(message, thread, turn, id)
         with self._host.while_open():
-            return await self._run(wanted, thread)
+            return self._typed(await self._run(wanted, thread))
 
-    async def _run(self, wanted: Wanted, thread: str) -> AgentResult:
+    def _typed(self, result: AgentResult[Any]) -> AgentResult[T]:
+        """The result with its value as an instance of the agent's type; plain JSON if the turn was asked for another one."""
+        if self._output is None or result.stopped != "finished":
+            return result
+        with suppress(InvalidInput):
+            return msgspec.structs.replace(result, value=self._output.typed(result.value))
+        return result
+
+    async def _run(self, wanted: Wanted, thread: str) -> AgentResult[Any]:
         threads = self._threads
         while True:
             number, run = await threads.next(thread), new_id()
@@ -268,12 +285,12 @@ class Agent:
                 async for event in events:
                     yield event
 
-    async def resume(self, thread: str = "default") -> AgentResult | None:
+    async def resume(self, thread: str = "default") -> AgentResult[T] | None:
         """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none."""
         check_name("thread", thread)
         number = await self._threads.next(thread)
         place = await self._threads.join(Wanted(), thread, number)
-        return None if place is None else await self._threads.joined(thread, number)
+        return None if place is None else self._typed(await self._threads.joined(thread, number))
 
     async def take_up(self, thread: str = "default") -> int | None:
         """`resume` without the wait: returns the number of the turn that now runs in this process; `events` follows it. `AgentBusy`: it
@@ -287,13 +304,13 @@ class Agent:
             )
         return None if place is None else number
 
-    async def wait(self, thread: str = "default", turn: int | None = None) -> AgentResult | None:
+    async def wait(self, thread: str = "default", turn: int | None = None) -> AgentResult[T] | None:
         """Wait for the end of a turn (default: the running one) in any process; None: there is none."""
         check_name("thread", thread)
         number = await self._threads.next(thread) if turn is None else turn
         if turn is None and await self._threads.record(thread, number) is None:
             return None
-        return await self._threads.ended(thread, number)
+        return self._typed(await self._threads.ended(thread, number))
 
     async def stop(self, thread: str = "default", reason: str = "") -> bool:
         """Cancel the running turn, in any process. False: there is none."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 import msgspec
+from typing_extensions import TypeVar
 
 from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 
 __all__ = ["AgentEvent", "AgentEventType", "AgentResult", "ThreadView"]
+
+T = TypeVar("T", default=Any)
 
 AgentEventType = Literal[
     "state",
@@ -25,6 +28,7 @@ AgentEventType = Literal[
     "retry",
     "restart",
     "decision",
+    "answer",
     "final",
     "error",
 ]
@@ -44,7 +48,7 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     data: dict[str, Any] = {}
 
 
-class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
+class AgentResult(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """How a turn ended. `steps`, `calls` and `usage` are of this turn. `messages` are those of the thread, this turn's at the end."""
 
     text: str
@@ -61,6 +65,8 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     plan: dict[str, Any] | None = None
     ended: AnswerEnd | None = None
     """How the last answer ended; None unless `stopped` is `finished`."""
+    value: T | None = None
+    """The answer as a value of the type that was asked for; None unless `stopped` is `finished`."""
 
     @property
     def new_messages(self) -> list[ChatMessage]:

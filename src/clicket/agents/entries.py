@@ -15,6 +15,7 @@ from clicket.model.ids import asked_id
 from clicket.vault import holds_secret
 
 __all__ = [
+    "Answer",
     "Begun",
     "Change",
     "Changed",
@@ -68,6 +69,8 @@ class Begun(Entry, frozen=True, kw_only=True):
     digest: str = ""
     id: str = ""
     middleware: list[str] = []
+    output: dict[str, Any] = {}
+    """The JSON Schema of the answer."""
 
 
 class Changed(Entry, frozen=True, kw_only=True):
@@ -157,6 +160,12 @@ class Decision(Entry, frozen=True, kw_only=True):
     use: str = ""
 
 
+class Answer(Entry, frozen=True, kw_only=True):
+    """The answer that the reply of this step gives, as plain JSON of the type that was asked for."""
+
+    value: Any
+
+
 class Restart(Entry, frozen=True, kw_only=True):
     """The model is asked again for this step. Readers drop the pieces of its answer that they have."""
 
@@ -229,6 +238,7 @@ class Ended(Entry, frozen=True, kw_only=True):
     calls: int
     usage: Usage
     ended: AnswerEnd | None = None
+    value: Any = None
     error: str = ""
     code: str = ""
 
@@ -239,7 +249,7 @@ class Unknown(Entry, frozen=True, kw_only=True):
 
 _KINDS: dict[Any, type[Entry]] = {
     kind.__struct_config__.tag: kind
-    for kind in (Begun, Changed, Reply, Decision, Restart, Summary, Results, News, PlanState, Ended)
+    for kind in (Begun, Changed, Reply, Answer, Decision, Restart, Summary, Results, News, PlanState, Ended)
 }  # fmt: skip
 
 
@@ -261,73 +271,75 @@ def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
     return asked_id("" if made_here or holds_secret(use_id) else use_id, alias, tag)
 
 
-def _answer_events(reply: Reply) -> Iterator[tuple[AgentEventType, dict[str, Any]]]:
+Fact = tuple[AgentEventType, dict[str, Any]]
+
+
+def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEvent]:
+    """The events of an entry; deterministic. `number`: the entry's number in its turn, from 1."""
+    at, step = entry.at, entry.step
+    fork = {"fork": entry.fork} if entry.fork else {}
+    return [
+        AgentEvent(
+            type=type, thread=thread, turn=turn, at=at, step=step, id=f"{turn}-{number}.{place}", data={**data, **fork}
+        )
+        for place, (type, data) in enumerate(_facts_of(entry), start=1)
+    ]
+
+
+def _facts_of(entry: Entry) -> Iterator[Fact]:
+    match entry:
+        case Begun():
+            for change in entry.states:
+                yield _state(change.before, change.after)
+            yield "message", {"role": "user", "text": entry.message}
+        case Reply():
+            yield from _facts_of_reply(entry)
+        case Answer():
+            yield "answer", {"value": entry.value}
+        case Decision():
+            about = {"id": entry.use} if entry.use else {}
+            yield "decision", {"by": entry.by, "on": entry.on, "value": entry.value, **about}
+        case Restart():
+            yield "restart", {"why": entry.why}
+        case Results() | News():
+            yield from map(_fact_of_result, entry.items)
+        case PlanState():
+            yield "plan", entry.plan
+        case Ended():
+            yield _state(AgentState.RUNNING, entry.state)
+            yield _fact_of_end(entry)
+
+
+def _state(before: AgentState, after: AgentState) -> Fact:
+    return "state", {"from": str(before), "to": str(after)}
+
+
+def _facts_of_reply(reply: Reply) -> Iterator[Fact]:
+    if reply.thought:
+        yield "thought", {"text": reply.thought}
+    yield "usage", {**msgspec.to_builtins(reply.usage), "total": msgspec.to_builtins(reply.total)}
     refused = reply.refused
     if refused is not None:
         yield "decision", {"by": refused.by, "on": "after_model", "value": {"do": "refuse", "text": refused.text}}
         yield "restart", {"why": "the answer was refused"}
     elif reply.text or not reply.uses:
         yield "message", {"role": "assistant", "text": reply.text}
+    for use, call in zip(reply.uses, reply.call_ids(), strict=True):
+        call_id = call if reply.mark else ""
+        yield "tool_started", {"id": use.id, "tool": use.name, "call_id": call_id, "arguments": use.arguments}
 
 
-def _result_data(item: Result) -> dict[str, Any]:
+def _fact_of_result(item: Result) -> Fact:
     body = msgspec.to_builtins(item)
     more = {key: body[key] for key in ("artifact", "background", "code", "state") if key in body}
-    return {
-        "id": item.id,
-        "tool": item.tool,
-        "call_id": item.call,
-        "success": not item.failed,
-        "content": item.text,
-        **more,
+    same = {"id": item.id, "tool": item.tool, "call_id": item.call}
+    return "tool_result", {**same, "success": not item.failed, "content": item.text, **more}
+
+
+def _fact_of_end(ended: Ended) -> Fact:
+    if ended.state is AgentState.ERROR:
+        return "error", {"message": ended.error}
+    body = msgspec.to_builtins(ended)
+    return "final", {
+        name: body.get(name) for name in ("text", "state", "stopped", "ended", "value", "steps", "calls", "usage")
     }
-
-
-def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEvent]:
-    """The events of an entry; deterministic. `number`: the entry's number in its turn, from 1."""
-    events: list[AgentEvent] = []
-    at, step = entry.at, entry.step
-    fork = {"fork": entry.fork} if entry.fork else {}
-
-    def add(type: AgentEventType, /, **data: Any) -> None:
-        id = f"{turn}-{number}.{len(events) + 1}"
-        events.append(AgentEvent(type=type, thread=thread, turn=turn, at=at, step=step, id=id, data={**data, **fork}))
-
-    match entry:
-        case Begun():
-            for change in entry.states:
-                add("state", **{"from": str(change.before), "to": str(change.after)})
-            add("message", role="user", text=entry.message)
-        case Reply():
-            if entry.thought:
-                add("thought", text=entry.thought)
-            add("usage", **msgspec.to_builtins(entry.usage), total=msgspec.to_builtins(entry.total))
-            for type, data in _answer_events(entry):
-                add(type, **data)
-            for use, call in zip(entry.uses, entry.call_ids(), strict=True):
-                add(
-                    "tool_started",
-                    id=use.id,
-                    tool=use.name,
-                    call_id=call if entry.mark else "",
-                    arguments=use.arguments,
-                )
-        case Decision():
-            more = {"id": entry.use} if entry.use else {}
-            add("decision", by=entry.by, on=entry.on, value=entry.value, **more)
-        case Restart():
-            add("restart", why=entry.why)
-        case Results() | News():
-            for item in entry.items:
-                add("tool_result", **_result_data(item))
-        case PlanState():
-            add("plan", **entry.plan)
-        case Ended():
-            add("state", **{"from": "running", "to": str(entry.state)})
-            if entry.state is AgentState.ERROR:
-                add("error", message=entry.error)
-            else:
-                body = msgspec.to_builtins(entry)
-                names = ("text", "state", "stopped", "ended", "steps", "calls", "usage")
-                add("final", **{name: body.get(name) for name in names})
-    return events

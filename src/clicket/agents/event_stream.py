@@ -235,7 +235,8 @@ async def _last_event(threads: Threads, thread: str, number: int, at: float) -> 
     except ClicketError as error:
         return AgentEvent(type="error", thread=thread, turn=number, at=at, data={"message": error.message})
     data = {
-        "text": result.text, "state": str(result.state), "stopped": result.stopped, "ended": result.ended, "steps": result.steps,
+        "text": result.text, "state": str(result.state), "stopped": result.stopped, "ended": result.ended, "value": result.value,
+        "steps": result.steps,
     }  # fmt: skip
     return AgentEvent(type="final", thread=thread, turn=number, at=at, data=data)
 

@@ -34,6 +34,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     digest: str = ""
     middleware: tuple[str, ...] = ()
+    output: dict[str, Any] = {}
+    """The JSON Schema of its answers."""
 
     @classmethod
     def of(
@@ -46,14 +48,18 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         system: str = "",
         model: str = "",
         middleware: tuple[str, ...] = (),
+        output: Mapping[str, Any] | None = None,
     ) -> Identity:
         bounds = {each: bound for each, bound in limits.items() if bound is not None}
         may: dict[str, Any] = {"kind": kind, "tools": None if tools is None else sorted(tools), "limits": bounds}
         if middleware:
             may["middleware"] = middleware
+        if output:
+            may["output"] = output
         digest = sha256(canonical(may)).hexdigest()[:_DIGEST]
         return cls(
-            name=name, kind=kind, tools=tools, limits=bounds, system=system, model=model, digest=digest, middleware=middleware,
+            name=name, kind=kind, tools=tools, limits=bounds, system=system, model=model, digest=digest,
+            middleware=middleware, output=dict(output or {}),
         )  # fmt: skip
 
     def on_record(self) -> dict[str, Any]:
@@ -63,6 +69,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             "agent": self.name, "kind": self.kind, "tools": tools, "limits": self.limits,
             "system": self.system, "model": self.model, "digest": self.digest,
             "middleware": list(self.middleware),
+            "output": self.output,
         }  # fmt: skip
 
     @classmethod
@@ -73,7 +80,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         tools = None if begun.tools is None else frozenset(begun.tools)
         return cls(
             name=begun.agent, kind=begun.kind, tools=tools, limits=begun.limits,
-            system=begun.system, model=begun.model, digest=begun.digest, middleware=tuple(begun.middleware),
+            system=begun.system, model=begun.model, digest=begun.digest, middleware=tuple(begun.middleware), output=begun.output,
         )  # fmt: skip
 
     def system_in_place_of(self, present: str) -> str | None:
@@ -96,6 +103,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             what["limits"] = limits
         if self.middleware != present.middleware:
             what["middleware"] = [list(self.middleware), list(present.middleware)]
+        if self.output != present.output:
+            what["output"] = "the recorded type is used"
         if self.model != present.model:
             what["model"] = [self.model, present.model]
         if self.system_in_place_of(present.system) is not None:

@@ -59,6 +59,8 @@ class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     state: AgentState
     stopped: Stopped | None = None
     ended: AnswerEnd | None = None
+    value: Any = None
+    """The answer of the type that was asked for, as plain JSON."""
     text: str = ""
     steps: int = 0
     calls: int = 0

@@ -197,6 +197,7 @@ def _check_names(method: Method, edit: Edit, request: ChatRequest) -> None:
 
 async def replied(turn: Turn, reply: ChatReply, own: Sequence[Method]) -> tuple[ChatReply, Refusal | None]:
     """The reply that is recorded, and why it is refused, if it is. `own`: methods of clicket's parts, which come first."""
+    turn.answer = None
     for method in (*own, *turn.middleware.after_model):
         found = await _ask(turn, method, reply)
         match found:

@@ -4,16 +4,17 @@ merged in the order of the steps; then the planner continues. A fork that fails 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from clicket.agents.agent import Agent, HasHost
+from clicket.agents.agent import Agent, HasHost, T
 from clicket.agents.chain import Chain
 from clicket.agents.context_window import ContextWindow, windows_of
 from clicket.agents.entries import Result
 from clicket.agents.model_step import OutOfTime, Thinker
+from clicket.agents.output import Output
 from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, apply_command
 from clicket.agents.react import Loop
 from clicket.agents.read_result import ReadResult
@@ -24,6 +25,7 @@ from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Hook, OnChange
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, check_counts
+from clicket.agents.typed_answers import TypedAnswers
 from clicket.errors import ClicketError, InvalidInput, StoreUnavailable, known_keywords
 from clicket.kernel import PlanStep
 from clicket.model.chat import ChatMessage, ToolUse
@@ -40,7 +42,7 @@ _PLANNER = (
 _EXECUTOR = "You carry out one step of a plan with the tools that you have. When it is done, answer with its result."
 
 
-class PlanExecuteAgent(Agent):
+class PlanExecuteAgent(Agent[T]):
     """`agent = PlanExecuteAgent(rt, model, max_steps=40)`: a planner with a plan tool, and executors that have the tools.
 
     `executor`: another model for them. `max_steps` bounds all steps of a run together, `max_task_steps` those of one executor,
@@ -74,6 +76,7 @@ class PlanExecuteAgent(Agent):
         tool_search: bool = False,
         max_offered: int | None = None,
         middleware: Iterable[object] = (),
+        output: type[T] | Output[T] | Mapping[str, Any] | None = None,
         output_retries: int = 2,
         replace: bool = False,
         on_change: OnChange = "continue",
@@ -96,7 +99,7 @@ class PlanExecuteAgent(Agent):
         actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
         choice = ToolChoice.of(executor or model, tool_search, max_offered)
         loop = Loop(thinker(executor or model, _EXECUTOR, *choice, ReadResult()), actor, tools)
-        planner = thinker(model, _PLANNER)
+        planner = thinker(model, _PLANNER, TypedAnswers.by(model))
         drive = PlanExecuteLoop(planner, loop, max_task_steps=max_task_steps, max_parallel=max_parallel)
         super().__init__(
             rt,
@@ -109,6 +112,7 @@ class PlanExecuteAgent(Agent):
             system=system,
             model=planner.name,
             middleware=Chain(middleware, output_retries=output_retries),
+            output=output,
             more_limits={"max_task_steps": max_task_steps, "max_parallel": max_parallel},
             replace=replace,
             on_change=on_change,
@@ -136,7 +140,7 @@ class PlanExecuteLoop:
             try:
                 message = await self._plan(turn)
             except OutOfTime as late:
-                if plan is not None and plan.is_completed:
+                if plan is not None and plan.is_completed and turn.output is None:
                     return "finished", plan.outcome()
                 return "budget", f"Terminated: {late.message}" if turn.spent.steps else NO_STEPS
             if not message.uses:
@@ -144,14 +148,18 @@ class PlanExecuteLoop:
             plan, summary, stop = self._command(turn, message, plan)
             if stop is not None:
                 return stop
-            if plan is not None and summary is not None:
+            if turn.answer is not None:  # it came with the commands
+                return "finished", message.content
+            if plan is not None and summary is not None and turn.output is None:
                 return "finished", summary or message.content or plan.outcome()
             if plan is None or not plan.steps:
                 continue
             plan, stop = await self._execute(turn, plan)
             if stop is not None:
                 return stop
-            if plan.is_completed and turn.over() is not None:  # no request is left for the planner's answer
+            if (
+                plan.is_completed and turn.output is None and turn.over() is not None
+            ):  # no request is left for the planner's answer
                 return "finished", plan.outcome()
             turn.messages.append(ChatMessage(role="user", content=_status(plan)))
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
-from clicket.agents.agent import Agent, HasHost
+from clicket.agents.agent import Agent, HasHost, T
 from clicket.agents.chain import Chain
 from clicket.agents.context_window import ContextWindow, windows_of
 from clicket.agents.model_step import OutOfTime, Thinker
+from clicket.agents.output import Output
 from clicket.agents.read_result import ReadResult
 from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Hook, OnChange
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits
+from clicket.agents.typed_answers import TypedAnswers
 from clicket.errors import UsageError, known_keywords
 from clicket.model.chat import ToolOffer
 from clicket.ports import ChatModel
@@ -22,7 +25,7 @@ from clicket.tools import Tool
 __all__ = ["Loop", "ReActAgent"]
 
 
-class ReActAgent(Agent):
+class ReActAgent(Agent[T]):
     """`agent = ReActAgent(rt, model, max_steps=20, system="…"); r = await agent.run("question", thread="t1")`.
 
     `tools`: names of the tools that may be offered and called; the default is all that the hub offers. `name`: agents with the same
@@ -30,8 +33,10 @@ class ReActAgent(Agent):
     one run. `max_observation`: characters of a result that the model reads at once. `window`: the approximate maximum of tokens in a
     request, or a `ContextWindow`. `tool_search`: if there are more than `max_offered` tools (20), the model is offered that many and
     the tool `find_tools`; the tools that it finds are offered from the next step on. `max_offered` alone turns it on, too. `middleware`:
-    surrounds its requests to the model and its tool calls, see `Middleware`; `output_retries`: how many answers of a turn it may refuse
-    before the turn ends with `stopped="refused"`. `replace`: put
+    surrounds its requests to the model and its tool calls, see `Middleware`. `output`: the type of the answer, which `r.value` has: a
+    pydantic model, a dataclass, a `msgspec.Struct`, a `TypedDict`, a type such as `list[int]`, or a JSON Schema. `output_retries`: how
+    many answers of a turn may be refused, by middleware or because they do not fit, before it ends as `refused` or `invalid_output`.
+    `replace`: put
     it in the place of another agent of its name on this runtime that has other tools or limits. `on_change`: what becomes of an
     interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both may use, or `refuse`.
     """
@@ -60,18 +65,25 @@ class ReActAgent(Agent):
         tool_search: bool = False,
         max_offered: int | None = None,
         middleware: Iterable[object] = (),
+        output: type[T] | Output[T] | Mapping[str, Any] | None = None,
         output_retries: int = 2,
         replace: bool = False,
         on_change: OnChange = "continue",
         on_state_changed: Hook | None = None,
     ) -> None:
+        own = (
+            *ToolChoice.of(model, tool_search, max_offered),
+            ReadResult(),
+            TypedAnswers.by(model),
+            *windows_of(window, model),
+        )
         thinker = Thinker(
             model,
             system=system,
             max_tokens=max_answer_tokens,
             retries=model_retries,
             retry_delay=retry_delay,
-            middleware=(*ToolChoice.of(model, tool_search, max_offered), ReadResult(), *windows_of(window, model)),
+            middleware=own,
         )
         actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
         limits = Limits(
@@ -94,6 +106,7 @@ class ReActAgent(Agent):
             system=system,
             model=thinker.name,
             middleware=Chain(middleware, output_retries=output_retries),
+            output=output,
             replace=replace,
             on_change=on_change,
             on_state_changed=on_state_changed,
@@ -125,6 +138,8 @@ class Loop:
             stop = await self.actor.act(turn, message)
             if stop is not None:
                 return stop
+            if turn.answer is not None:  # it came with the calls
+                return "finished", message.content
 
     async def offers(self, turn: Turn) -> tuple[ToolOffer, ...]:
         """The tools for the next request. The hub's offer changes with the outcomes of tool calls, so it is read for each step."""

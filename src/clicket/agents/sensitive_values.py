@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from clicket.agents.entries import Decision, Ended, Entry, News, PlanState, Reply, Results, Use
+from clicket.agents.entries import Answer, Decision, Ended, Entry, News, PlanState, Reply, Results, Use
 from clicket.model.chat import ChatMessage, Delta, ToolUse
 from clicket.model.codec import decode, encode
 from clicket.vault import MASK, Secrets, Window, hide, hide_said, hide_text, look, still_masked, together, watch_for
@@ -81,12 +81,14 @@ class SensitiveValues:
                 shown["vendor"] = self._vendor(entry.vendor)
             case Results() | News():
                 shown = {"items": [msgspec.structs.replace(item, text=self.text(item.text)) for item in entry.items]}
-            case Decision() if self.secrets is not None:
+            case Answer() | Decision() if self.secrets is not None:
                 shown = {"value": hide_said(entry.value, self.secrets)}
             case PlanState():
                 shown = {"plan": self.plan(entry.plan)}
             case Ended():
                 shown = {"text": self.text(entry.text), "error": self.text(entry.error)}
+                if self.secrets is not None:
+                    shown["value"] = hide_said(entry.value, self.secrets)
         return msgspec.structs.replace(entry, **shown)
 
     def plan(self, body: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -354,6 +354,7 @@ def ended_document(
         state=ending.state,
         stopped=ending.stopped or None,
         ended=ending.ended,
+        value=ending.value,
         text=ending.text,
         steps=ending.steps,
         calls=ending.calls,
@@ -380,4 +381,5 @@ def result_of(document: TurnDocument, thread: str, messages: Sequence[ChatMessag
         begins=max(len(messages) - len(document.messages), 0),
         plan=document.plan,
         ended=document.ended,
+        value=document.value,
     )

@@ -20,6 +20,7 @@ from clicket.agents.background import OpenCalls, news_message, result_message
 from clicket.agents.chain import NO_MIDDLEWARE, Chain, Method
 from clicket.agents.decisions import Decisions
 from clicket.agents.entries import (
+    Answer,
     Decision,
     Entry,
     News,
@@ -36,6 +37,7 @@ from clicket.agents.entries import (
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import both
 from clicket.agents.outages import Outages
+from clicket.agents.output import Output
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
 from clicket.agents.turn_limits import AnswerEnd, Ending, Limits, Repeats, Spent, Stopped, counted
@@ -74,9 +76,9 @@ class Turn:
     """`mark` identifies the turn, or the fork of one, in its thread: it is part of the ids of its tool calls."""
 
     __slots__ = (
-        "__weakref__", "_branch", "_ids", "_log", "_repeats", "_replay", "agent", "allowed_tools", "answer_end", "begins",
+        "__weakref__", "_branch", "_ids", "_log", "_repeats", "_replay", "agent", "allowed_tools", "answer", "answer_end", "begins",
         "clock", "decisions", "denied", "feed", "fork", "frontend", "has_references", "host", "id", "journaled", "limits",
-        "mark", "masked_uses", "max_steps", "message", "messages", "middleware", "must_stop", "number", "open_calls", "plan",
+        "mark", "masked_uses", "max_steps", "message", "messages", "middleware", "must_stop", "number", "open_calls", "output", "plan",
         "record", "refusal", "refusals", "resumed", "sensitive", "spender", "spending", "spent", "steps", "system", "tag",
         "thread", "tools",
     )  # fmt: skip
@@ -103,6 +105,7 @@ class Turn:
         id: str = "",
         record: TurnRecord | None = None,
         middleware: Chain = NO_MIDDLEWARE,
+        output: Output[Any] | None = None,
     ) -> None:
         """`record`: the fold of the log's entries, if it is there."""
         self.host: AgentHost = host
@@ -151,6 +154,9 @@ class Turn:
         """Background calls, of this turn and earlier ones, whose results the model has not read."""
         self.plan: dict[str, Any] | None = None
         self.answer_end: AnswerEnd | None = None  # of the model's last answer
+        self.output: Output[Any] | None = output
+        """What its answer must be; None: a text."""
+        self.answer: Answer | None = None  # that the model's last reply gives
         self.refusal: Refusal | None = None  # of the model's last answer
         self.refusals: Counter[str] = Counter()
         """How many answers were refused, by `Refusal.stopped`."""
@@ -249,7 +255,7 @@ class Turn:
             self, self.host, self._log.read_again(), self.feed,
             thread=self.thread, number=self.number, mark=self.mark, message=self.message, history=self.messages[: self.begins],
             limits=self.limits, tag=self.tag, frontend=tuple(self.frontend.values()), tools=self.tools, system=self.system,
-            id=self.id, middleware=self.middleware,
+            id=self.id, middleware=self.middleware, output=self.output,
         )  # fmt: skip
 
     # Decisions of middleware.
@@ -283,6 +289,7 @@ class Turn:
         if reply.masked:
             self.masked_uses.update(use.id for use in message.uses if MASK in use.arguments)
         self.answer_end = reply.ended
+        self.answer = self._branch.answers.get(reply.step)
         self._take(message, reply.usage, reply.took, reply.refused)
         return message
 
@@ -335,6 +342,11 @@ class Turn:
             looked_at.append(refused.text)
         self.write(f"Step {step}: the model asks for {asked}.", entry, looked_at)
         return message
+
+    def record_answer(self, value: Any) -> None:
+        """Record the answer that the next reply gives; in one commit with that reply."""
+        self.answer = Answer(step=self.steps + 1, value=value, at=self.clock.now())
+        self.write(f"Step {self.steps + 1}: the model answers.", self.answer, (value,), True)
 
     def record_summary(self, usage: Usage, spend: dict[str, Any]) -> None:
         """Record what a summary of old messages has used. `spend`: as for `record_reply`."""

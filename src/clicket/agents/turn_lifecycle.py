@@ -21,6 +21,7 @@ from clicket.agents.memory import Head, Known, Memory, TurnDocument
 from clicket.agents.middleware import at_end, bring_tools
 from clicket.agents.model_spend import count_summaries
 from clicket.agents.outages import Outages
+from clicket.agents.output import Output
 from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
@@ -60,11 +61,13 @@ class TurnLifecycle:
         *,
         on_change: OnChange = "continue",
         middleware: Chain = NO_MIDDLEWARE,
+        output: Output[Any] | None = None,
     ) -> None:
         self.turns = turns
         self.identity = identity
         self._on_change = on_change
         self._middleware = middleware
+        self._output = output
         self._on_record = identity.on_record()
         self._memory = memory
         self._drive = drive
@@ -112,7 +115,7 @@ class TurnLifecycle:
             thread=thread, number=number, mark=f"{identity.name}.{number}", message=message,
             history=known.messages, limits=self._limits, tag=tag, frontend=frontend,
             tools=both(began.tools, identity.tools), system=began.system_in_place_of(identity.system), id=id, record=record,
-            middleware=self._middleware,
+            middleware=self._middleware, output=self._output_of(began),
         )  # fmt: skip
         place = (host.caller, thread)
         self.turns[place] = turn
@@ -126,6 +129,12 @@ class TurnLifecycle:
         finally:
             if self.turns.get(place) is turn:
                 del self.turns[place]
+
+    def _output_of(self, began: Identity) -> Output[Any] | None:
+        """What the turn was asked for when it began."""
+        if began.output == self.identity.output:
+            return self._output
+        return Output.from_schema(began.output) if began.output else None
 
     async def _read(self, host: AgentHost, log: TurnLog, thread: str, number: int) -> tuple[TurnDocument | None, Known]:
         """The turn, if its end is on record, and its thread."""
@@ -234,7 +243,8 @@ class TurnLifecycle:
         code = raised.code if error and isinstance(raised, ClicketError) else ""
         ending = Ended(
             state=state, stopped=stopped or "", text=text, steps=spent.steps, calls=spent.calls, usage=spent.usage,
-            at=turn.clock.now(), ended=turn.answer_end if stopped == "finished" else None, error=error, code=code,
+            at=turn.clock.now(), ended=turn.answer_end if stopped == "finished" else None,
+            value=turn.answer.value if stopped == "finished" and turn.answer is not None else None, error=error, code=code,
         )  # fmt: skip
         messages = turn.new_messages
         if not mask.is_empty:

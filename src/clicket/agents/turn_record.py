@@ -11,6 +11,7 @@ from typing import Any
 
 from clicket.agents.background import news_message, result_message
 from clicket.agents.entries import (
+    Answer,
     Begun,
     Changed,
     Decision,
@@ -59,6 +60,8 @@ class Branch:
         self.plans = 0
         """How many states of the plan."""
         self.decisions: dict[Place, Any] = {}
+        self.answers: dict[int, Answer] = {}
+        """By step."""
 
     @property
     def tag(self) -> str | None:
@@ -115,6 +118,8 @@ class TurnRecord:
                 self.replies.append(entry)
                 branch.replies.append(entry)
                 self._read(entry.fork, (entry.message,) if entry.refused is None else ())
+            case Answer():
+                branch.answers[entry.step] = entry
             case Decision():
                 branch.decisions[entry.step, entry.on, entry.by, entry.use] = entry.value
                 edit = verdict_in(entry.value) if entry.on == "before_model" else None

@@ -149,7 +149,7 @@ class TurnTool(ToolDefaults):
 
 
 def _refusal(known: Identity, given: Identity) -> str:
-    names = [name for name in known.changes_to(given) if name in ("kind", "tools", "limits", "middleware")]
+    names = [name for name in known.changes_to(given) if name in ("kind", "tools", "limits", "middleware", "output")]
     return (
         f"this runtime has an agent {given.name!r} already, and the two differ in {' and '.join(names)}. After a crash one would continue "
         f"the turns of the other. Give this agent a name of its own (name=…), or put it in the place of the other one (replace=True)."

@@ -60,6 +60,8 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     state: AgentState
     stopped: Stopped | None
     ended: AnswerEnd | None
+    value: Any
+    """The answer of the type that the agent asks for, as plain JSON."""
     text: str
     steps: int
     calls: int
@@ -367,7 +369,7 @@ async def _failed(agent: Agent, thread: str, document: TurnDocument) -> TurnResu
         messages += [message for turn in page.turns if turn.turn <= document.turn for message in turn.messages]
         after = page.after
     return TurnResult(
-        agent=agent.name, thread=thread, turn=document.turn, state=document.state, stopped=None, ended=None, text=document.text,
+        agent=agent.name, thread=thread, turn=document.turn, state=document.state, stopped=None, value=None, ended=None, text=document.text,
         steps=document.steps, calls=document.calls, usage=document.usage, messages=messages,
         begins=max(len(messages) - len(document.messages), 0), plan=document.plan, error=document.error,
     )  # fmt: skip

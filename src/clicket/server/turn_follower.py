@@ -352,5 +352,5 @@ async def _last_event(agent: Agent, thread: str, turn: int) -> AgentEvent:
     assert result is not None, "a turn that is named has ended, or an error says why not"
     usage = {"input_tokens": result.usage.input_tokens, "output_tokens": result.usage.output_tokens}
     data = {"text": result.text, "state": str(AgentState(result.state)), "stopped": result.stopped, "ended": result.ended,
-            "steps": result.steps, "calls": result.calls, "usage": usage}  # fmt: skip
+            "value": result.value,            "steps": result.steps, "calls": result.calls, "usage": usage}  # fmt: skip
     return AgentEvent(type="final", thread=thread, turn=turn, at=at, data=data)

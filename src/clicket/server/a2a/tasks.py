@@ -173,7 +173,8 @@ class Tasks:
             said = [(each.role, each.content) for each in document.messages if each.role in ("user", "assistant")]
             usage = document.usage
             more = {
-                "stopped": document.stopped, "ended": document.ended, "steps": document.steps, "calls": document.calls,
+                "stopped": document.stopped, "ended": document.ended, "value": document.value,
+                "steps": document.steps, "calls": document.calls,
                 "usage": {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens},
             }  # fmt: skip
         task: Json = {"id": id, "contextId": thread, "status": status, "artifacts": artifacts}

@@ -181,7 +181,7 @@ class RunStream:
             return [*made, self._finished({"type": "cancelled"}, translator)]
         if stopped != "finished":
             made += _said(f"t{last.turn}-end", last)
-        result = {name: last.data.get(name) for name in ("text", "stopped", "ended", "steps", "calls")}
+        result = {name: last.data.get(name) for name in ("text", "stopped", "ended", "value", "steps", "calls")}
         return [*made, self._finished({"type": "success"}, translator, {**result, "turn": last.turn})]
 
     def _finished(self, outcome: Event, translator: Translator | None = None, result: Event | None = None) -> Event:

@@ -154,7 +154,7 @@ class Translator:
         self._ended_tasks.add(task.id)
         if source.type == "error":
             return [*made, event("SUBAGENT_ERROR", source.at, subagentRunId=task.id, message=source.data["message"])]
-        result = {name: source.data.get(name) for name in ("text", "stopped", "ended")}
+        result = {name: source.data.get(name) for name in ("text", "stopped", "ended", "value")}
         return [*made, event("SUBAGENT_FINISHED", source.at, subagentRunId=task.id, result=result)]
 
     def close(self, at: float, asked: dict[str, list[str]] | None = None) -> list[Event]:

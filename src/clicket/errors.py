@@ -76,12 +76,13 @@ class NotFound(ClicketError, LookupError):
 
 
 class RetryableError(ClicketError):
-    """Raised by a tool to say: this failure is transient, try again (after `retry_after` seconds, if given)."""
+    """Raised by a tool or a model to say: this failure is transient, try again (after `retry_after` seconds, if given). A model may say its
+    `reason`: `unavailable`, `rate_limit`, `timeout` or `stalled`."""
 
     code = "tool_error"
 
-    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "", *, retry_after: float | None = None, **details: Any) -> None:
+        super().__init__(message, **details)
         self.retry_after = retry_after
 
 

@@ -7,6 +7,7 @@
     model = ScriptModel("answers.json")                                  # no model at all: answers from a file
     model = as_model(function)                                           # text to text, sync or async
     model = SchemaTools(model)                                           # tools for a model that supports none
+    model = Fallback(model, other)                                       # the other one if the first one fails
 
 A model sends each request once: its caller decides about retries. `chat` returns the whole reply, `stream` also passes on its
 pieces as they arrive.
@@ -20,6 +21,8 @@ pieces as they arrive.
     transcript                    conversations, tool names and ids that vendors accept
     schema_tools, schema_prompt   tool calls and schemas for models that support neither
     error_translation, prices     errors of the SDKs as ours; token counts and cost
+    fallback, stall_guard         several models as one; giving up on a model that fell silent
+    failure_reasons               why a model did not answer
     model_names, script           `model_of`; answers from a file
 """
 
@@ -27,9 +30,10 @@ from __future__ import annotations
 
 from clicket.model_adapter import as_model
 from clicket.models.anthropic import AnthropicModel
+from clicket.models.fallback import Fallback
 from clicket.models.model_names import model_of
 from clicket.models.openai import OpenAIModel
 from clicket.models.schema_tools import SchemaTools
 from clicket.models.script import ScriptModel
 
-__all__ = ["AnthropicModel", "OpenAIModel", "SchemaTools", "ScriptModel", "as_model", "model_of"]
+__all__ = ["AnthropicModel", "Fallback", "OpenAIModel", "SchemaTools", "ScriptModel", "as_model", "model_of"]

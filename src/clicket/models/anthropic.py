@@ -12,7 +12,7 @@ import msgspec
 
 from clicket.model.chat import ChatReply, ChatRequest, Delta, TypedBy
 from clicket.models.anthropic_reply import BlockReader
-from clicket.models.anthropic_request import conversation, offered
+from clicket.models.anthropic_request import conversation, goes_on_without_thought, offered
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
 from clicket.models.found_tools import referenced, without_deferred
@@ -88,6 +88,11 @@ class AnthropicModel:
         return self._defer_tools
 
     @property
+    def address(self) -> str:
+        """Of a server other than the vendor's, without user, password and query; else empty."""
+        return self._connection.endpoint.address
+
+    @property
     def prices(self) -> Prices:
         """The prices that it was given."""
         return self._connection.prices
@@ -120,6 +125,8 @@ class _Messages:
         system, messages = conversation(shown, names, references)
         most = smaller_limit(request.max_tokens, self._max_tokens) or _MAX_TOKENS
         body: dict[str, Any] = {**self._options, "model": self._model, "max_tokens": most}
+        if _thinks(self._options) and goes_on_without_thought(messages):
+            del body["thinking"]
         if system:
             body["system"] = system
         tools = offered(request.tools, names, references)
@@ -168,6 +175,12 @@ class _Messages:
         return BlockReader(
             answer, endpoint, names.free(request.schema_name) if _form(request, caps)[0] == "tool" else ""
         )
+
+
+def _thinks(options: Mapping[str, Any]) -> bool:
+    """With a budget for thinking: the API then wants each step of tool calls to begin with a signed thought of its own."""
+    thinking = options.get("thinking")
+    return isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
 
 
 def _form(request: ChatRequest, caps: Capabilities) -> tuple[str, Mapping[str, Any] | None]:

@@ -12,7 +12,7 @@ from clicket.models.found_tools import found_in, in_wire_names
 from clicket.models.transcript import AssistantTurn, Names, as_object, turns
 from clicket.tools.provider_schema import shown
 
-__all__ = ["conversation", "offered"]
+__all__ = ["conversation", "goes_on_without_thought", "offered"]
 
 _IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOTHING = "(nothing)"
@@ -44,6 +44,19 @@ def conversation(
             add("user", [_result(id, use, result, names, references) for id, use, result in answered])
     system = "\n\n".join(clean(one.content) for one in messages if one.role == "system" and one.content.strip())
     return system, [{"role": role, "content": _content(blocks)} for role, blocks in merged or [("user", [])]]
+
+
+def goes_on_without_thought(messages: Sequence[dict[str, Any]]) -> bool:
+    """Does the conversation end with results of tool calls that another model asked for, or this one without a thought?"""
+    if (
+        len(messages) < 2
+        or not isinstance(messages[-1]["content"], list)
+        or not isinstance(messages[-2]["content"], list)
+    ):
+        return False
+    calls = messages[-2]["content"]
+    has_results = any(block["type"] == "tool_result" for block in messages[-1]["content"])
+    return has_results and calls[0]["type"] not in ("thinking", "redacted_thinking")
 
 
 def offered(tools: Sequence[ToolOffer], names: Names, references: Collection[str] = ()) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from clicket import system
 from clicket.errors import ClicketError, RetryableError, UsageError
+from clicket.models.failure_reasons import of_status
 from clicket.tools.response import retry_after
 
 __all__ = [
@@ -115,7 +116,7 @@ def malformed_reply(endpoint: Endpoint) -> ClicketError:
 
 
 def interrupted_reply(endpoint: Endpoint) -> RetryableError:
-    return RetryableError(f"The {endpoint} stopped in the middle of its answer.")
+    return RetryableError(f"The {endpoint} stopped in the middle of its answer.", reason="unavailable")
 
 
 def stream_error(error: Any, endpoint: Endpoint) -> ClicketError:
@@ -129,7 +130,8 @@ def stream_error(error: Any, endpoint: Endpoint) -> ClicketError:
         return UsageError(f"The {endpoint} refused the key. Set {endpoint.key_env}, or give api_key=.")
     if any(word in kind for word in _FINAL):
         return ClicketError(f"The {endpoint} broke off its answer: {text}")
-    return RetryableError(f"The {endpoint} broke off its answer: {text}")
+    reason = "rate_limit" if "rate_limit" in kind else "timeout" if "timeout" in kind else "unavailable"
+    return RetryableError(f"The {endpoint} broke off its answer: {text}", reason=reason)
 
 
 def translate(sdk: Any, error: Exception, endpoint: Endpoint, *, begun: bool = False) -> ClicketError:
@@ -137,19 +139,21 @@ def translate(sdk: Any, error: Exception, endpoint: Endpoint, *, begun: bool = F
     if isinstance(error, ClicketError):
         return error
     if isinstance(error, sdk.APITimeoutError):
-        return RetryableError(f"The {endpoint} did not answer in time.")
+        return RetryableError(f"The {endpoint} did not answer in time.", reason="timeout")
     if isinstance(error, sdk.APIConnectionError):
-        return RetryableError(f"The {endpoint} cannot be reached: {endpoint.masked(str(error.__cause__ or error))}")
+        why = endpoint.masked(str(error.__cause__ or error))
+        return RetryableError(f"The {endpoint} cannot be reached: {why}", reason="unavailable")
     if isinstance(error, sdk.APIStatusError) and error.status_code >= 400:
         return _status(error, endpoint)
     if begun:
         if isinstance(error, sdk.APIError):
             return stream_error(error, endpoint)
         if "Timeout" in type(error).__name__:
-            return RetryableError(f"The {endpoint} fell silent in the middle of its answer.")
+            return RetryableError(f"The {endpoint} fell silent in the middle of its answer.", reason="stalled")
         # The connection broke, or an event cannot be parsed.
         return RetryableError(
-            f"The {endpoint} broke off its answer: {endpoint.masked(f'{type(error).__name__}: {error}')}"
+            f"The {endpoint} broke off its answer: {endpoint.masked(f'{type(error).__name__}: {error}')}",
+            reason="unavailable",
         )
     if any(word in str(error).lower() for word in _ABOUT_KEYS):
         return UsageError(f"The {endpoint} needs a key. Set {endpoint.key_env}, or give api_key=.")
@@ -172,13 +176,16 @@ def _status(error: Any, endpoint: Endpoint) -> ClicketError:
         return UsageError(f"There is no {endpoint} (HTTP 404): {message} Look at the model's name and at base_url.")
     code = str(getattr(error, "code", "") or "")
     if status == 429 and code in _SPENT:
-        return ClicketError(f"The account of the {endpoint} is spent (HTTP 429): {message}")
+        return ClicketError(f"The account of the {endpoint} is spent (HTTP 429): {message}", reason="rate_limit")
     if status in (408, 409, 425, 429) or (status >= 500 and status != 501):
         headers = error.response.headers
         wait = _milliseconds(headers.get("retry-after-ms"))
         if wait is None:
             wait = retry_after(headers.get("retry-after"), system.now())
-        return RetryableError(f"The {endpoint} is not able to answer now (HTTP {status}): {message}", retry_after=wait)
+        reason = of_status(status) or "unavailable"
+        return RetryableError(
+            f"The {endpoint} is not able to answer now (HTTP {status}): {message}", retry_after=wait, reason=reason
+        )
     if status == 413 or "context_length" in code or "prompt is too long" in message.lower():
         return ClicketError(f"The prompt is too long for the {endpoint} (HTTP {status}): {message}")
     return ClicketError(f"The {endpoint} refused the request (HTTP {status}): {message}")

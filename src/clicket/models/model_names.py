@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.models.anthropic import AnthropicModel
+from clicket.models.fallback import Fallback
 from clicket.models.openai import OpenAIModel
 from clicket.models.script import ScriptModel
 from clicket.ports.services import ChatModel
@@ -21,11 +22,20 @@ _KINDS: dict[str, Callable[..., ChatModel]] = {
 }
 _GIVEN = ("base_url", "max_tokens", "options", "timeout", "prices", "tools")
 _OPTIONS = ("kind", "model", "api_key_env", *_GIVEN)
-_FORM = 'Write "openai:NAME", "anthropic:NAME", "script:FILE", or {kind = "openai", model = "NAME", base_url = "…", api_key_env = "…"}.'
+_OF_CHAIN = ("on", "first_piece", "next_piece", "hold")
+_FORM = (
+    'Write "openai:NAME", "anthropic:NAME", "script:FILE", {kind = "openai", model = "NAME", base_url = "…", api_key_env = "…"}, '
+    "or a list of these."
+)
 
 
-def model_of(named: str | Mapping[str, Any]) -> ChatModel:
-    """`"openai:NAME"`, `"anthropic:NAME"`, `"script:FILE"`, or a mapping with `kind`, `model` and options of the model."""
+def model_of(named: str | Sequence[Any] | Mapping[str, Any]) -> ChatModel:
+    """`"openai:NAME"`, `"anthropic:NAME"`, `"script:FILE"`, or a mapping with `kind`, `model` and options of the model. A list of these is
+    a `Fallback`, as is a mapping with `models` and options of `Fallback`."""
+    if isinstance(named, list | tuple):
+        return _chain({"models": named})
+    if isinstance(named, Mapping) and "models" in named:
+        return _chain(named)
     if isinstance(named, str):
         kind, found, model = named.partition(":")
         if not found:
@@ -44,6 +54,23 @@ def model_of(named: str | Mapping[str, Any]) -> ChatModel:
     if made is ScriptModel and given:
         raise UsageError(f"a script has no option {min(given)!r}: its file holds the whole reply.")
     return made(named.get("model", ""), **given)
+
+
+def _chain(named: Mapping[str, Any]) -> ChatModel:
+    listed = named["models"]
+    if not isinstance(listed, list | tuple) or not listed:
+        raise UsageError(f'models is a list of models: models = ["anthropic:NAME", "openai:NAME"]. {_FORM}')
+    for key in named:
+        if key not in ("models", *_OF_CHAIN):
+            raise UsageError(
+                f"a list of models has no option {key!r:.60}.{did_you_mean(str(key), _OF_CHAIN)} Known: {', '.join(_OF_CHAIN)}."
+            )
+    given: dict[str, Any] = {key: named[key] for key in _OF_CHAIN if key in named}
+    for key in ("first_piece", "next_piece"):
+        if given.get(key) is False:  # TOML has no null
+            given[key] = None
+    made = [model_of(each) for each in listed]
+    return made[0] if len(made) == 1 and not given else Fallback(*made, **given)
 
 
 def _given(named: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,6 +95,11 @@ class OpenAIModel:
         return f"openai:{self._model}"
 
     @property
+    def address(self) -> str:
+        """Of a server other than the vendor's, without user, password and query; else empty."""
+        return self._connection.endpoint.address
+
+    @property
     def prices(self) -> Prices:
         """The prices that it was given."""
         return self._connection.prices

@@ -43,8 +43,8 @@ class SchemaTools:
         """Thoughts are streamed; the rest comes at the end, because only the whole reply shows whether it is a tool call."""
 
         def tell_thoughts(delta: Delta) -> None:
-            if delta.kind == "thought" or not uses_tools(request):
-                tell(delta)
+            is_shown = delta.kind == "thought" or not uses_tools(request)
+            tell(delta if is_shown else Delta(delta.kind, ""))  # an empty piece: the model works
 
         if isinstance(self._model, StreamingModel):
             reply = _read(request, await self._model.stream(_plain(request), tell_thoughts))

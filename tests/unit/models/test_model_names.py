@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clicket.errors import UsageError
-from clicket.models import AnthropicModel, OpenAIModel, model_of
+from clicket.models import AnthropicModel, Fallback, OpenAIModel, model_of
 
 
 def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,3 +53,43 @@ def test_a_missing_key_or_package_says_what_to_do(monkeypatch: pytest.MonkeyPatc
         OpenAIModel("gpt-x")
     with pytest.raises(UsageError, match=r"clicket\[anthropic\]"):
         AnthropicModel("claude-x")
+
+
+def test_a_list_is_a_fallback(tmp_path: Path) -> None:
+    scripts = [_script(tmp_path / f"{name}.json") for name in "ab"]
+    made = model_of(scripts)
+    assert isinstance(made, Fallback)
+    assert [each.name for each in made.models] == scripts
+    assert not isinstance(model_of(scripts[:1]), Fallback)
+    table = {"models": scripts, "on": ["refusal"], "first_piece": 5, "next_piece": False, "hold": 0}
+    assert isinstance(model_of(table), Fallback)
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        ([], "a list of models"),
+        ({"models": "openai:x"}, "a list of models"),
+        ({"models": ["script:none.json"], "holds": 3}, "Did you mean 'hold'"),
+        (["openai"], "does not name the model's vendor"),
+        ({"models": ["script:{}"], "first_piece": "soon"}, "first_piece"),
+    ],
+)
+def test_mistakes_in_a_list(tmp_path: Path, named: Any, why: str) -> None:
+    if isinstance(named, dict):
+        named = {**named, "models": _with_script(named["models"], tmp_path)}
+    with pytest.raises(UsageError, match=why):
+        model_of(named)
+
+
+def _script(path: Path) -> str:
+    path.write_text('["yes"]')
+    return f"script:{path}"
+
+
+def _with_script(models: Any, folder: Path) -> Any:
+    return (
+        [_script(folder / "a.json") if each == "script:{}" else each for each in models]
+        if isinstance(models, list)
+        else models
+    )

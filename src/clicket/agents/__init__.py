@@ -14,6 +14,8 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     model_step, tool_step       ask the model and record its reply; run its tool calls and record their results
     middleware, chain           what surrounds requests and tool calls; its methods in their order
     verdicts                    what it decides
+    model_request, model_chain  one request to one model; to several models, one after the other
+    model_holds                 which models are held, shared through the store
     context_window, read_result requests that fit the model; reading on in a long result
     entries, event_feed         recorded entries as events; live events of this process
     event_stream                recorded, then live events of a thread

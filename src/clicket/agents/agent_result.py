@@ -26,6 +26,7 @@ AgentEventType = Literal[
     "delta",
     "usage",
     "retry",
+    "fallback",
     "restart",
     "decision",
     "answer",

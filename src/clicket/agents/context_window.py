@@ -12,6 +12,8 @@ import msgspec
 
 from clicket.agents.memory import key_of
 from clicket.agents.middleware import Middleware
+from clicket.agents.model_chain import chain_summary
+from clicket.agents.model_holds import SharedHolds
 from clicket.agents.model_spend import paid_summary
 from clicket.agents.read_result import referred
 from clicket.agents.transcript import storable
@@ -21,6 +23,7 @@ from clicket.errors import StoreUnavailable, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer
 from clicket.model.codec import encode
 from clicket.ports import ChatModel
+from clicket.ports.model_chain import ModelChain
 
 __all__ = ["ContextWindow", "Summary", "estimated", "windows_of"]
 
@@ -82,6 +85,7 @@ class ContextWindow(Middleware):
         self._model = summarize
         self._tokens = tokens
         self._known: OrderedDict[str, Summary] = OrderedDict()
+        self._holds = SharedHolds()
 
     async def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest:
         fixed = self._tools(request.tools)
@@ -174,7 +178,10 @@ class ContextWindow(Middleware):
             asked = ChatMessage(role="user", content=_ASK)
             try:
                 request = ChatRequest(messages=(*before, *_without_calls(rest), asked))
-                reply = await paid_summary(turn, self._model, request)
+                if isinstance(self._model, ModelChain):
+                    reply = await chain_summary(turn, self._model, request, self._holds)
+                else:
+                    reply = await paid_summary(turn, self._model, request)
                 if not isinstance(reply, ChatReply):
                     raise UsageError(f"{type(reply).__name__} is no ChatReply")
             except StoreUnavailable:  # the turn waits for the store

@@ -30,6 +30,7 @@ __all__ = [
     "Result",
     "Results",
     "Summary",
+    "Tried",
     "Unknown",
     "Use",
     "call_id",
@@ -116,6 +117,8 @@ class Reply(Entry, frozen=True, kw_only=True):
     """Its arguments were recorded masked, and cannot be restored."""
     refused: Refusal | None = None
     """It does not count: the model is asked again. Its tool calls are not made."""
+    model: str = ""
+    """That answered, of a chain."""
 
     @classmethod
     def of(
@@ -132,18 +135,24 @@ class Reply(Entry, frozen=True, kw_only=True):
         ended: AnswerEnd = "stop",
         spend: dict[str, Any] | None = None,
         refused: Refusal | None = None,
+        model: str = "",
     ) -> Reply:
         return cls(
             mark=mark, tag=tag, step=step, text=message.content,
             uses=[Use(use.id, use.name, use.arguments) for use in message.uses],
             usage=usage, total=total, took=took, at=at, ended=ended,
-            thought=message.thought, vendor=message.vendor or None, spend=spend, refused=refused,
+            thought=message.thought, vendor=message.vendor or None, spend=spend, refused=refused, model=model,
         )  # fmt: skip
 
     @property
     def message(self) -> ChatMessage:
         uses = tuple(ToolUse(id=use.id, name=use.name, arguments=use.arguments) for use in self.uses)
         return ChatMessage(role="assistant", content=self.text, uses=uses, thought=self.thought, vendor=self.vendor)
+
+    def used(self) -> dict[str, Any]:
+        """Its usage and the turn's so far, for readers."""
+        used: dict[str, Any] = {**msgspec.to_builtins(self.usage), "total": msgspec.to_builtins(self.total)}
+        return {**used, "model": self.model} if self.model else used
 
     def call_ids(self) -> Iterator[str]:
         for place, use in enumerate(self.uses, start=1):
@@ -170,6 +179,21 @@ class Restart(Entry, frozen=True, kw_only=True):
     """The model is asked again for this step. Readers drop the pieces of its answer that they have."""
 
     why: str
+
+
+class Tried(Entry, frozen=True, kw_only=True):
+    """A model of a chain that gave no answer for this step. `next`: the one that was asked then; empty if none was left. `usage`, `spend`:
+    of an answer that was not used."""
+
+    model: str
+    reason: str
+    error: str
+    took: float
+    next: str = ""
+    pieces: bool = False
+    """Readers may have pieces of its answer, which are void."""
+    usage: Usage = Usage()
+    spend: dict[str, Any] | None = None
 
 
 class Summary(Entry, frozen=True, kw_only=True):
@@ -249,7 +273,7 @@ class Unknown(Entry, frozen=True, kw_only=True):
 
 _KINDS: dict[Any, type[Entry]] = {
     kind.__struct_config__.tag: kind
-    for kind in (Begun, Changed, Reply, Answer, Decision, Restart, Summary, Results, News, PlanState, Ended)
+    for kind in (Begun, Changed, Reply, Answer, Decision, Restart, Tried, Summary, Results, News, PlanState, Ended)
 }  # fmt: skip
 
 
@@ -301,6 +325,8 @@ def _facts_of(entry: Entry) -> Iterator[Fact]:
             yield "decision", {"by": entry.by, "on": entry.on, "value": entry.value, **about}
         case Restart():
             yield "restart", {"why": entry.why}
+        case Tried():
+            yield from _facts_of_try(entry)
         case Results() | News():
             yield from map(_fact_of_result, entry.items)
         case PlanState():
@@ -317,7 +343,7 @@ def _state(before: AgentState, after: AgentState) -> Fact:
 def _facts_of_reply(reply: Reply) -> Iterator[Fact]:
     if reply.thought:
         yield "thought", {"text": reply.thought}
-    yield "usage", {**msgspec.to_builtins(reply.usage), "total": msgspec.to_builtins(reply.total)}
+    yield "usage", reply.used()
     refused = reply.refused
     if refused is not None:
         yield "decision", {"by": refused.by, "on": "after_model", "value": {"do": "refuse", "text": refused.text}}
@@ -327,6 +353,16 @@ def _facts_of_reply(reply: Reply) -> Iterator[Fact]:
     for use, call in zip(reply.uses, reply.call_ids(), strict=True):
         call_id = call if reply.mark else ""
         yield "tool_started", {"id": use.id, "tool": use.name, "call_id": call_id, "arguments": use.arguments}
+
+
+def _facts_of_try(tried: Tried) -> Iterator[Fact]:
+    took = round(tried.took, 3)
+    yield (
+        "fallback",
+        {"model": tried.model, "reason": tried.reason, "error": tried.error, "took": took, "next": tried.next},
+    )
+    if tried.pieces:
+        yield "restart", {"why": f"{tried.model}: {tried.reason}"}
 
 
 def _fact_of_result(item: Result) -> Fact:

@@ -211,7 +211,7 @@ def _not_stale(queued: Sequence[AgentEvent], recorded: Sequence[AgentEvent]) -> 
     """Live events that arrived while the store was read, without deltas and progress of steps whose recorded events are known."""
     steps = defaultdict[tuple[Any, bool], int](int)
     for event in recorded:
-        if event.type == "restart":  # the pieces that come now are of its step
+        if event.type in ("fallback", "restart"):  # the pieces that come now are of its step
             continue
         place = event.data.get("fork"), event.type in ("tool_result", "plan")
         steps[place] = max(steps[place], event.step)  # the end of a turn belongs to no step

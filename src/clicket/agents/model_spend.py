@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from clicket.agents.entries import Summary
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, counted
 from clicket.errors import ClicketError, StoreUnavailable
@@ -117,9 +118,11 @@ async def count_replayed(turn: Turn) -> None:
 
 
 async def count_summaries(turn: Turn) -> None:
-    """Summaries were recorded before a crash: count them for the turn, and make sure that the ledger has them."""
-    for summary in turn.take_summaries():
-        await settle(turn, summary.step + 1, summary.spend, summary.usage)
+    """Summaries, and answers that were not used, were recorded before a crash: count them for the turn, and make sure that the ledger has
+    them."""
+    for each in turn.take_summaries():
+        if each.spend is not None:
+            await settle(turn, each.step + isinstance(each, Summary), each.spend, each.usage)
 
 
 async def settle(turn: Turn, step: int, note: dict[str, Any], usage: Usage) -> None:

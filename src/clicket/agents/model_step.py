@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import Any
 
 from clicket.agents.chain import Chain
 from clicket.agents.entries import Refusal
 from clicket.agents.middleware import edits, instructed, offered, replied
+from clicket.agents.model_chain import TurnTries
+from clicket.agents.model_holds import SharedHolds
+from clicket.agents.model_request import OutOfTime, asked_once, sent_to, within
 from clicket.agents.model_spend import count_replayed, priced, reserve, settle, with_budgets
 from clicket.agents.read_result import ReadResult
-from clicket.agents.sensitive_values import masked_deltas
-from clicket.agents.task_waits import ended_before
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import check_counts
 from clicket.agents.verdicts import Edit
-from clicket.bridge import fulfil
-from clicket.errors import ClicketError, UsageError
+from clicket.errors import UsageError
 from clicket.execution import backoff, transient
-from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer
 from clicket.model.codec import clean
 from clicket.ports import ChatModel, StreamingModel, sleep
+from clicket.ports.model_chain import ModelChain
 from clicket.ports.model_trace import MODEL_TRACE
+from clicket.ports.spending import Reserved
 from clicket.system import random_generator
 from clicket.tools import Options
 
 __all__ = ["OutOfTime", "Thinker"]
 
-T = TypeVar("T")
 Collect = Callable[[Turn], Awaitable[None]]
-
-
-class OutOfTime(ClicketError):
-    """The turn's time was over before the model replied."""
-
-    code = "timeout"
 
 
 class Thinker:
@@ -74,6 +70,8 @@ class Thinker:
         self._chance = random_generator()  # jitter, not secrets
         self._own = Chain((ReadResult(),) if middleware is None else middleware)
         self._streams = isinstance(model, StreamingModel)
+        self._chain = model if isinstance(model, ModelChain) else None
+        self._holds = SharedHolds()
 
     def _instructions(self, *texts: str) -> tuple[ChatMessage, ...]:
         text = "\n\n".join(filter(None, (*texts[:1], self._role, *texts[1:])))
@@ -160,6 +158,8 @@ class Thinker:
                 await collect(turn)
             return request if len(turn.messages) == known else await self._request(turn, offers, tool_choice)
 
+        if self._chain is not None:
+            return await self._ask_chain(turn, TurnTries(turn, self._chain, self._holds, request, renew))
         held = await reserve(turn, self.model, request, renew=renew) if turn.spending.budgets else None
         if held is not None:
             request = with_budgets(held.request, held.left)
@@ -167,7 +167,7 @@ class Thinker:
         started, since = monotonic(), now()
         left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         try:
-            reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
+            reply = await (self._ask(turn, request) if left is None else within(turn, left, self._ask(turn, request)))
         except (OutOfTime, asyncio.CancelledError):
             if held is not None:
                 turn.spending.assume(held)
@@ -176,36 +176,52 @@ class Thinker:
             if held is not None:
                 await turn.spending.release(held)
             raise
-        reply, note = priced(turn, self.model, reply, held)
+        message = await self._recorded(turn, self.model, reply, held, monotonic() - started)
+        if turn.has_paused(started, since):
+            await turn.flush()
+        return message
+
+    async def _ask_chain(self, turn: Turn, tries: TurnTries) -> ChatMessage:
+        started, since = turn.clock.monotonic(), turn.clock.now()
+        reply = await self._ask(turn, tries.request, tries)
+        message = await self._recorded(turn, tries.model, reply, tries.reserved, tries.took, tries.name)
+        if turn.has_paused(started, since):
+            await turn.flush()
+        return message
+
+    async def _recorded(
+        self, turn: Turn, model: ChatModel, reply: ChatReply, held: Reserved | None, took: float, answered: str = ""
+    ) -> ChatMessage:
+        reply, note = priced(turn, model, reply, held)
         refused: Refusal | None = None
         if turn.middleware.after_model or self._own.after_model:
             reply, refused = await replied(turn, reply, self._own.after_model)
         if turn.lost:
             await settle(turn, turn.steps + 1, note, reply.usage)
             turn.leave_if_lost()
-        message = turn.record_reply(reply, monotonic() - started, note, refused)
+        message = turn.record_reply(reply, took, note, refused, answered)
         settling = turn.spending.settle(turn.spender, turn.steps, note, reply.usage)
         if settling is not None:
             await settling
-        if turn.has_paused(started, since):
-            await turn.flush()
         return message
 
-    async def _ask(self, turn: Turn, request: ChatRequest) -> ChatReply:
+    async def _ask(self, turn: Turn, request: ChatRequest, tries: TurnTries | None = None) -> ChatReply:
         retry = 0
         while True:
             try:
-                if MODEL_TRACE.get() is None and not (self._streams and turn.feed.readers):
+                if tries is not None and self._chain is not None:
+                    reply = await self._chain.try_each(tries)
+                elif MODEL_TRACE.get() is None and not (self._streams and turn.feed.readers):
                     reply = await self.model.chat(request)
                 else:
-                    reply = await self._observed(turn, request)
+                    reply = await asked_once(turn, self.model, request, partial(sent_to, self.model))
             except Exception as error:
                 retry += 1
                 if retry > self._policy.max_retries or not transient(error, self._policy):
                     raise
                 delay = backoff(retry, self._policy, error, self._chance)
                 turn.publish("retry", retry=retry, delay=round(delay, 3), error=turn.sensitive.text(_error_text(error)))
-                await sleep(turn.clock, delay)
+                await (sleep(turn.clock, delay) if tries is None else tries.pause(delay))
                 turn.leave_if_closing()
             else:
                 if not isinstance(reply, ChatReply):
@@ -215,61 +231,9 @@ class Thinker:
                     )
                 return reply
 
-    async def _observed(self, turn: Turn, request: ChatRequest) -> ChatReply:
-        """Ask the model once, in parts if someone reads them, and in a trace if there is one."""
-        trace, streamed = MODEL_TRACE.get(), self._streams and bool(turn.feed.readers)
-        if trace is None:
-            return await (self._streamed(turn, request) if streamed else self.model.chat(request))
-        with trace.request(
-            self.model, request,
-            agent=turn.agent, thread=turn.thread, streamed=streamed, mask=turn.sensitive.message,
-        ) as span:  # fmt: skip
-            work = self._streamed(turn, request, span.first_piece) if streamed else self.model.chat(request)
-            reply = await work
-            if isinstance(reply, ChatReply):
-                turn.sensitive.take(reply.uses)  # before the span shows them
-            span.replied(reply)
-        return reply
-
-    async def _streamed(
-        self, turn: Turn, request: ChatRequest, on_piece: Callable[[], None] | None = None
-    ) -> ChatReply:
-        holds = bool(turn.middleware.after_model)  # they may change or refuse the text
-
-        def tell(piece: Delta) -> None:
-            if holds and piece.kind == "text":
-                return
-            use = {"use": piece.use} if piece.kind in ("name", "arguments") else {}
-            turn.publish("delta", kind=piece.kind, text=piece.text, **use)
-
-        model: Any = self.model
-        take, end = masked_deltas(turn.sensitive, tell)
-
-        def took(piece: Delta) -> None:
-            if on_piece is not None:
-                on_piece()
-            take(piece)
-
-        reply: ChatReply = await model.stream(request, take if on_piece is None else took)
-        end()
-        return reply
-
 
 def _error_text(error: Exception) -> str:
     try:
         return clean(error)[:500]
     except Exception:  # `__str__` of a foreign exception may raise
         return type(error).__name__
-
-
-async def _within(turn: Turn, seconds: float, work: Awaitable[T]) -> T:
-    """The work's value; or `OutOfTime`, after the work has been cancelled."""
-    task = asyncio.ensure_future(work)
-    deadline: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    timer = turn.clock.call_later(seconds, fulfil, deadline)
-    try:
-        if await ended_before(deadline, task):
-            return task.result()
-    finally:
-        timer.cancel()
-    raise OutOfTime(f"the model had not answered when the run's time was over ({seconds:g} s were left).")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from clicket.agents.entries import Answer, Decision, Ended, Entry, News, PlanState, Reply, Results, Use
+from clicket.agents.entries import Answer, Decision, Ended, Entry, News, PlanState, Reply, Results, Tried, Use
 from clicket.model.chat import ChatMessage, Delta, ToolUse
 from clicket.model.codec import decode, encode
 from clicket.vault import MASK, Secrets, Window, hide, hide_said, hide_text, look, still_masked, together, watch_for
@@ -85,6 +85,8 @@ class SensitiveValues:
                 shown = {"value": hide_said(entry.value, self.secrets)}
             case PlanState():
                 shown = {"plan": self.plan(entry.plan)}
+            case Tried():
+                shown = {"error": self.text(entry.error)}
             case Ended():
                 shown = {"text": self.text(entry.text), "error": self.text(entry.error)}
                 if self.secrets is not None:

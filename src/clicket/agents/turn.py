@@ -31,6 +31,7 @@ from clicket.agents.entries import (
     Result,
     Results,
     Summary,
+    Tried,
     call_id,
     events_of,
 )
@@ -311,9 +312,15 @@ class Turn:
         return None if reply is None or reply.spend is None else (reply.spend, reply.usage)
 
     def record_reply(
-        self, reply: ChatReply, took: float, spend: dict[str, Any] | None = None, refused: Refusal | None = None
+        self,
+        reply: ChatReply,
+        took: float,
+        spend: dict[str, Any] | None = None,
+        refused: Refusal | None = None,
+        model: str = "",
     ) -> ChatMessage:
-        """`spend`: what the ledger needs to count the reply, also after a crash; the reply's usage has been checked for it."""
+        """`spend`: what the ledger needs to count the reply, also after a crash; the reply's usage has been checked for it. `model`: of a
+        chain, the one that answered."""
         step, usage = self.steps + 1, reply.usage if spend is not None else counted(reply.usage)
         if refused is not None:
             reply = msgspec.structs.replace(reply, uses=())
@@ -325,7 +332,7 @@ class Turn:
         mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
         entry = Reply.of(
             message, mark=mark, tag=tag, step=step, usage=usage, total=self.spent.usage, took=took, at=now(),
-            ended=self.answer_end, spend=spend, refused=refused,
+            ended=self.answer_end, spend=spend, refused=refused, model=model,
         )  # fmt: skip
         names: list[str] = []
         looked_at: list[Any] = []
@@ -340,7 +347,7 @@ class Turn:
         if refused is not None:
             asked = f"nothing, and {refused.by} refuses its answer"
             looked_at.append(refused.text)
-        self.write(f"Step {step}: the model asks for {asked}.", entry, looked_at)
+        self.write(f"Step {step}: {model or 'the model'} asks for {asked}.", entry, looked_at)
         return message
 
     def record_answer(self, value: Any) -> None:
@@ -354,11 +361,12 @@ class Turn:
         entry = Summary(step=self.steps, usage=usage, spend=spend, at=self.clock.now())
         self.write(f"Step {self.steps}: old messages are summarised.", entry)
 
-    def take_summaries(self) -> list[Summary]:
-        """The summaries that this turn and its forks made before a crash; their usage is counted here."""
-        for summary in self.record.summaries:
-            self.spent.usage = self.spent.usage + summary.usage
-        return self.record.summaries
+    def take_summaries(self) -> list[Summary | Tried]:
+        """The summaries that this turn and its forks made before a crash, and answers that were not used; their usage is counted here."""
+        found: list[Summary | Tried] = [*self.record.summaries, *self.record.unused]
+        for each in found:
+            self.spent.usage = self.spent.usage + each.usage
+        return found
 
     def say(self, text: str, uses: Sequence[ToolUse] = ()) -> ChatMessage:
         """Record a message that no model wrote as a step of the turn; after a crash the recorded one is returned."""

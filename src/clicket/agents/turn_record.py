@@ -23,6 +23,7 @@ from clicket.agents.entries import (
     Result,
     Results,
     Summary,
+    Tried,
     entry_of,
 )
 from clicket.agents.turn_limits import Limits, Repeats, Spent
@@ -99,6 +100,8 @@ class TurnRecord:
         self.replies: list[Reply] = []
         """Of the turn and its forks."""
         self.summaries: list[Summary] = []
+        self.unused: list[Tried] = []
+        """Answers of models of a chain that were not used, and cost something."""
         self._branches: defaultdict[str, Branch] = defaultdict(Branch)
         self._with_results: set[str] = set()
         self._messages: list[ChatMessage] = []
@@ -127,6 +130,9 @@ class TurnRecord:
                     self._read(entry.fork, edit.add)
             case Summary():
                 self.summaries.append(entry)
+            case Tried():
+                if entry.spend is not None:
+                    self.unused.append(entry)
             case Results():
                 branch.results[entry.step].append(entry)
                 self._with_results.update(item.call for item in entry.items)
@@ -156,8 +162,9 @@ class TurnRecord:
 
     @property
     def usage(self) -> Usage:
-        """Of all replies and summaries."""
-        return sum((*(reply.usage for reply in self.replies), *(summary.usage for summary in self.summaries)), Usage())
+        """Of all replies and summaries, and of answers that were not used."""
+        counted: list[Reply | Summary | Tried] = [*self.replies, *self.summaries, *self.unused]
+        return sum((each.usage for each in counted), Usage())
 
     def calls(self, limits: Limits) -> int:
         """How many tool calls the replies made: those that the limits allow. A planner's only change its plan."""

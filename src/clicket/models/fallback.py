@@ -116,10 +116,6 @@ class Fallback:
                     raise
                 error = raised
             else:
-                if not isinstance(reply, ChatReply):
-                    raise UsageError(
-                        f"{link.label} answered with {type(reply).__name__}: a model's chat() returns a ChatReply."
-                    )
                 if not after or reply.ended not in self._reasons:
                     return link.signed(reply)
                 reason = reply.ended
@@ -212,18 +208,25 @@ class _Try:
         model: ChatModel = self._link.model
         return model
 
+    @property
+    def name(self) -> str:
+        return self._link.label
+
     def fit(self, request: ChatRequest) -> ChatRequest:
         return self._link.fit(request)
 
     async def send(self, request: ChatRequest, tell: Callable[[Delta], None] | None) -> ChatReply:
         chain = self._chain
         try:
-            return await ask_guarded(
+            reply = await ask_guarded(
                 self.model, request, tell, self._clock, first_piece=chain._first_piece, next_piece=chain._next_piece
             )
         except Exception as error:
             self.raised = error
             raise
+        if not isinstance(reply, ChatReply):
+            raise UsageError(f"{self.name} answered with {type(reply).__name__}: a model's chat() returns a ChatReply.")
+        return reply
 
 
 class _Alone:

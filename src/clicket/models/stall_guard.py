@@ -29,7 +29,7 @@ async def ask_guarded(
     that the model works, and is not passed on."""
     if not isinstance(model, StreamingModel):
         reply = await model.chat(request)
-        if tell is not None:
+        if tell is not None and isinstance(reply, ChatReply):
             _tell_whole(reply, tell)
         return reply
     if first_piece is None and next_piece is None:

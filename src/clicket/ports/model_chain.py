@@ -50,6 +50,11 @@ class Try(Protocol):
     @property
     def model(self) -> ChatModel: ...
 
+    @property
+    def name(self) -> str:
+        """The model's name, with a number if the chain has several of that name."""
+        ...
+
     def fit(self, request: ChatRequest) -> ChatRequest:
         """The request without what only another model can read."""
         ...

@@ -5,12 +5,13 @@ Without telemetry it is None, and a request costs nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Protocol
 
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
+from clicket.ports.model_chain import ModelChain
 from clicket.ports.services import ChatModel
 
 __all__ = ["MODEL_TRACE", "Masks", "ModelSpan", "ModelTrace", "observed_chat"]
@@ -41,7 +42,10 @@ class ModelTrace(Protocol):
         thread: str = "",
         streamed: bool = False,
         mask: Masks | None = None,
-    ) -> AbstractContextManager[ModelSpan]: ...
+        tried: Sequence[str] = (),
+    ) -> AbstractContextManager[ModelSpan]:
+        """`tried`: of a chain of models, those that gave no answer before, each with the reason."""
+        ...
 
     def plan(self, agent: str, thread: str) -> AbstractContextManager[None]:
         """Around the requests with which an agent makes or changes its plan."""
@@ -54,7 +58,7 @@ MODEL_TRACE: ContextVar[ModelTrace | None] = ContextVar("clicket_model_trace", d
 async def observed_chat(model: ChatModel, request: ChatRequest) -> ChatReply:
     """Ask a model, and report the request to telemetry if there is one."""
     trace = MODEL_TRACE.get()
-    if trace is None:
+    if trace is None or isinstance(model, ModelChain):  # a chain reports each of its requests
         return await model.chat(request)
     with trace.request(model, request) as span:
         reply = await model.chat(request)

@@ -75,6 +75,7 @@ class ModelSpans:
         thread: str = "",
         streamed: bool = False,
         mask: Masks | None = None,
+        tried: Sequence[str] = (),
     ) -> Iterator[_Request]:
         labels = _labels(model)
         made = _Request(labels)
@@ -83,6 +84,8 @@ class ModelSpans:
             kind=SpanKind.CLIENT,
             attributes={**labels, **_asked(request, agent, thread, streamed=streamed)},
         )
+        if tried:
+            span.set_attribute("clicket.tried", tuple(map(_short, tried)))
         if self._content and span.is_recording():
             span.set_attributes(_content_of(request, mask))
         try:

@@ -61,6 +61,10 @@ class TurnView:
                 data["value"] and isinstance(data["value"], dict) and data["value"].get("do") == "refuse"
             ):
                 self.remark(f"  {data['by']} refused: {one_line(data['value']['text'], 160)}", "yellow")
+            case "fallback":
+                then = f"; {clean(data['next'])} is asked" if data["next"] else ""
+                why = f"{data['reason']}: {short(data['error'], 160)}"
+                self.remark(f"  {clean(data['model'])} gave no answer ({why}){then}", "yellow")
             case "restart":
                 self.remark("  the answer begins again", "yellow")
             case "retry":

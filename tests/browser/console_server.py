@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from clicket.cli.demo_server.webhook_receiver import WebhookReceiver
 from clicket.errors import RetryableError
 from clicket.execution.sink import questions
 from clicket.interpreter import code_interpreter
-from clicket.model.chat import ChatReply
+from clicket.model.chat import ChatReply, ChatRequest, Delta
+from clicket.models import Fallback
 from clicket.search import Index, deep_search
 from clicket.server import serve
 from clicket.testing import ScriptedModel
@@ -178,6 +180,19 @@ def _answers(request: Any) -> Any:
     return [("echo", {"text": last.content})]
 
 
+class Breaks:
+    """Begins an answer, and fails once a reader may have seen it."""
+
+    name = "first"
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        raise RetryableError("HTTP 503", reason="unavailable")
+
+    async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
+        tell(Delta("text", "Half an answer"))
+        return await self.chat(request)
+
+
 async def main(store: str, port: int, seed: int) -> None:
     with Index.open() as index:
         index.add(_DOCUMENTS)
@@ -222,7 +237,12 @@ async def main(store: str, port: int, seed: int) -> None:
                 ],
                 position="transcript",
             )
-            agents = [ReActAgent(runtime, model, name="helper"), PlanExecuteAgent(runtime, planner, name="planner")]
+            second = ScriptedModel([[("pay", {"to": "ann", "cents": 5})], "paid"], name="second", position="transcript")
+            agents = [
+                ReActAgent(runtime, model, name="helper"),
+                PlanExecuteAgent(runtime, planner, name="planner"),
+                ReActAgent(runtime, Fallback(Breaks(), second), name="careful"),
+            ]
             await serve(runtime, port=port, agents=agents, ready=lambda served: print(served.url, flush=True))
 
 

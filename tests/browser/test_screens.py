@@ -134,6 +134,22 @@ def test_a_chat_turn_with_a_tool_call(console: Console, server: Server) -> None:
     expect(page.get_by_text("Tool calls")).to_be_visible()
 
 
+def test_a_model_that_breaks_off_and_the_next_one(console: Console, server: Server) -> None:
+    page = console.open("#/threads")
+    page.get_by_placeholder("New conversation").fill("broken")
+    page.get_by_role("button", name="Open").click()
+    page.get_by_label("Agent", exact=True).select_option("careful")
+    page.get_by_label("Write to the agent").fill("pay ann")
+    page.get_by_label("Write to the agent").press("Enter")
+    messages = page.get_by_role("log")
+    expect(messages.locator(".step")).to_contain_text("pay")
+    expect(messages.locator('[data-role="fallback"]')).to_contain_text("first: unavailable → second")
+    expect(messages).not_to_contain_text("Half an answer")
+    (waiting,) = server.http.get("/calls", params={"thread": "broken", "tool": "pay"}).json()["items"]
+    assert server.http.post(f"/calls/{waiting['id']}/approve", params={"thread": "broken"}).status_code == 200
+    expect(messages.locator('[data-role="assistant"]')).to_have_text(re.compile("paid"))
+
+
 def test_the_result_of_a_background_call_is_no_message_of_the_user(console: Console, server: Server) -> None:
     ask = {"message": "report on ferries", "agent": "helper", "wait": True}
     assert server.http.post("/agents/behind/messages", json=ask).status_code == 200

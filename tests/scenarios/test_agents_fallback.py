@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.adapters.provider import serving
 from tests.kit.stalling_vendor import stalling
 from tests.scenarios.agent_kit import Gate, Says, assert_events_in_order, check_pairs
+from tests.scenarios.agent_server_kit import replayed, script, served_agent, streamed
 from tests.scenarios.kit import make
 from tests.scenarios.otel_kit import Collector
 from tests.scenarios.test_agents_identity import entries_of
@@ -400,3 +402,17 @@ async def test_a_plan_with_several_models() -> None:
         agent = PlanExecuteAgent(rt, chain, executor=Fallback(model("c", DOWN), Says(lambda _: "done")))
         await agent.run("go", thread="t")
         assert "a" in [entry["model"] for entry in await entries_of(rt, agent="plan") if entry["e"] == "tried"]
+
+
+async def test_readers_over_http_learn_of_it(tmp_path: Path) -> None:
+    gone = {"kind": "openai", "model": "gone", "base_url": "http://127.0.0.1:9/v1"}  # nobody listens there
+    agents = {"helper": {"model": [gone, script(tmp_path, ["yes"])]}}
+    async with served_agent(tmp_path, agents=agents) as it:
+        events = await streamed(it, "go")
+        (fallback,) = [event for event in events if event["event"] == "fallback"]
+        data = fallback["data"]["data"]
+        assert (data["model"], data["reason"]) == ("openai:gone", "unavailable")
+        assert data["next"].startswith("script:")
+        assert fallback["id"]
+        again = await replayed(it, events[-1]["id"])
+        assert [event["event"] for event in again].count("fallback") == 1

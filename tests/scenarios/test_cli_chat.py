@@ -72,6 +72,18 @@ def test_a_thread_is_remembered_and_another_is_not_the_same(place: Place) -> Non
     assert place.inside(*chat, "c", "--thread", "other").stdout == "One.\n"
 
 
+def test_another_model_answers_if_the_first_cannot_be_reached(place: Place) -> None:
+    _, *_, name = script(place, "Nine.")
+    gone = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}  # nobody listens there
+    done = place.inside("chat", "--model", "openai:gone", "--model", name, "How many?", **gone)
+    assert (done.returncode, done.stdout) == (0, "Nine.\n"), done.stderr
+    assert "openai:gone gave no answer (unavailable: " in done.stderr
+    assert f"; {name} is asked" in done.stderr
+    shown = place.inside("show", "turn-1", "--thread", "agent:default/default", "--events").stdout
+    assert "Step 1: openai:gone gave no answer (unavailable: " in shown
+    assert f"Step 1: {name} asks for nothing" in shown
+
+
 def test_a_message_with_an_id_is_one_turn(place: Place) -> None:
     line = (*script(place, "First.", "Second."), "hello", "--id", "order 7")
     for _ in range(2):

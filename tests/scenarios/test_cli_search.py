@@ -90,6 +90,14 @@ def test_a_model_that_only_writes_the_answer(place: Place) -> None:
     assert [one["text"] for one in result["output"]["citations"]] == ["He was born in Walworth."]
 
 
+def test_another_model_writes_the_answer_if_the_first_cannot_be_reached(place: Place) -> None:
+    (place.folder / "answers.json").write_text(json.dumps(["-", "-", "1: Charles Babbage was born in Walworth."]))
+    models = ("--model", "openai:gone", "--model", "script:answers.json")
+    gone = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    done = place.inside("--json", "search", "Where was Charles Babbage born?", *models, "--brief", **gone)
+    assert json.loads(done.stdout)["output"]["answer"] == "Charles Babbage was born in Walworth [1].", done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "code", "reason"),
     [

@@ -22,7 +22,7 @@ export interface AgainAccepted {
 
 /** One fact about a turn. An event with an `id` is recorded, and later readers get it too. Pieces of an answer (`delta`), progress of tools and retries of the model have no id and reach live readers only. `restart` voids the pieces of its step. */
 export interface AgentEvent {
-  type: "answer" | "decision" | "delta" | "error" | "final" | "message" | "plan" | "restart" | "retry" | "state" | "thought" | "tool_progress" | "tool_result" | "tool_started" | "usage";
+  type: "answer" | "decision" | "delta" | "error" | "fallback" | "final" | "message" | "plan" | "restart" | "retry" | "state" | "thought" | "tool_progress" | "tool_result" | "tool_started" | "usage";
   thread: string;
   turn: number;
   at: number;

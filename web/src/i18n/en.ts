@@ -278,6 +278,7 @@ export const en = {
   "role.assistant": "Agent",
   "role.news": "Result of a background call",
   "role.error": "Error",
+  "role.fallback": "A model gave no answer",
 
   "notebook.title": "Notebook",
   "notebook.variables": "Variables ({count})",

@@ -280,6 +280,7 @@ export const zh: Texts = {
   "role.assistant": "智能体",
   "role.news": "后台调用的结果",
   "role.error": "错误",
+  "role.fallback": "某个模型没有给出回答",
 
   "notebook.title": "笔记本",
   "notebook.variables": "变量（{count}）",

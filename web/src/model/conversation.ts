@@ -18,7 +18,7 @@ export interface ToolStep {
 }
 
 export interface Part {
-  kind: "user" | "assistant" | "thought" | "tools" | "error" | "news" | "restart";
+  kind: "user" | "assistant" | "thought" | "tools" | "error" | "news" | "restart" | "fallback";
   /** Of `restart`: why the model is asked again. */
   text: string;
   tools: ToolStep[];
@@ -122,6 +122,7 @@ export class Conversation {
       case "delta": if (data["kind"] === "text") this.#delta(placeOf(event), text(data["text"])); break;
       case "restart": this.#restart(placeOf(event), text(data["why"])); break;
       case "retry": this.#restart(placeOf(event), text(data["error"])); break;
+      case "fallback": this.#append({ kind: "fallback", text: failed(data), tools: [] }); break;
       case "plan": this.plan.value = data as unknown as Plan; break;
       case "tool_started": this.#tool(data); break;
       case "tool_progress": this.#progress(data); break;
@@ -240,5 +241,9 @@ const stepOf = (use: { id: string; name: string; arguments: string }, answer: Ch
   id: use.id, callId: answer?.vendor?.clicket?.background ?? use.id, tool: use.name, arguments: use.arguments, success: answer ? !answer.failed : null,
   content: answer?.content ?? "", waits: false, background: answer?.vendor?.clicket?.background !== undefined,
 });
+
+/** Of several models, one that gave no answer, and the next one. */
+const failed = (data: JsonObject): string =>
+  `${text(data["model"])}: ${text(data["reason"])}${data["next"] ? ` → ${text(data["next"])}` : ""}`;
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");

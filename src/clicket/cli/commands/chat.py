@@ -42,7 +42,11 @@ def chat(
     ] = None,
     thread: Annotated[str, typer.Option(help="The conversation. Its history is kept.")] = "default",
     model: Annotated[
-        str | None, typer.Option(metavar="VENDOR:NAME", help="The model: openai:…, anthropic:…, script:FILE.")
+        list[str] | None,
+        typer.Option(
+            metavar="VENDOR:NAME",
+            help="The model: openai:…, anthropic:…, script:FILE. Repeatable: the next one is asked if one fails.",
+        ),
     ] = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system prompt.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Make a plan first, then carry it out step by step.")] = False,
@@ -68,7 +72,7 @@ def chat(
     from clicket.cli.chat.prompt import Prompt
 
     session.terminal.lines = True
-    given = {"model": model, "system": system, "kind": "plan" if plan else None, "max_steps": max_steps}
+    given = {"model": model or None, "system": system, "kind": "plan" if plan else None, "max_steps": max_steps}
     runtime = session.runtime()
     declared = _declared(runtime, agent, {name: value for name, value in given.items() if value is not None})
     text = _message(message or [], interactive=can_ask())

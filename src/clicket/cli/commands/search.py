@@ -41,10 +41,11 @@ async def search(
         typer.Option(metavar="KIND", help="A web search engine: brave, tavily, …; `index` adds the index. Repeatable."),
     ] = None,
     model: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="VENDOR:NAME",
-            help="A language model that plans the search and writes the answer: openai:…, anthropic:….",
+            help="A language model that plans the search and writes the answer: openai:…, anthropic:…. Repeatable: the next one is asked "
+            "if one fails.",
         ),
     ] = None,
     brief: Annotated[
@@ -105,10 +106,10 @@ async def _run(
 
 
 def _given(
-    index: Path | None, engine: list[str] | None, model: str | None, *, brief: bool, embeddings: bool
+    index: Path | None, engine: list[str] | None, model: list[str] | None, *, brief: bool, embeddings: bool
 ) -> dict[str, Any]:
     """The options of the command line, which replace those of the settings."""
-    given: dict[str, Any] = {"index": index, "model": model, "embedder": "minilm" if embeddings else None}
+    given: dict[str, Any] = {"index": index, "model": model or None, "embedder": "minilm" if embeddings else None}
     given["brief"] = brief or None
     if engine:
         given["engines"] = engine

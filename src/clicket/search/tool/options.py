@@ -173,7 +173,7 @@ def _resolved(setup: Setup, where: str, makers: Makers) -> Setup:
         return _make(where, "engines", makers.engine, given)
 
     model = setup.model
-    if isinstance(model, str | Mapping):
+    if isinstance(model, str | Mapping | list):
         if makers.model is None:
             raise UsageError(
                 f"{where}: a model is an object, or a function from text to text; for {_kind(model)} make one with "

@@ -63,6 +63,14 @@ def test_a_retry_gives_up_what_was_streamed(kind: str) -> None:
     assert [(message["id"], message["content"]) for message in translator.messages] == [(starts[1], "Right")]
 
 
+def test_another_model_that_is_asked_is_a_custom_event() -> None:
+    translator = Translator(1, {})
+    events = taken(translator, item("fallback", "1-2.1", step=1, model="a", reason="timeout", next="b"), said("Hello"))
+    (custom,) = [event for event in events if event["type"] == "CUSTOM"]
+    assert custom["name"].endswith("fallback")
+    assert not translator.has_discarded
+
+
 def test_pieces_that_were_lost_or_differ_are_not_mixed_with_the_message() -> None:
     translator = Translator(1, {})
     events = taken(translator, delta("a"), delta("c"), said("abc"))

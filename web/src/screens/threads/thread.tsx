@@ -111,7 +111,7 @@ function PartView({ part, thread, caller }: { part: Part; thread: string; caller
   return (
     <div class="message" data-role={part.kind}>
       <span class="offscreen">{word("role", part.kind)}:</span>
-      {part.kind === "user" || part.kind === "news" ? <p class="text">{part.text}</p> : <Markdown text={part.text} />}
+      {part.kind === "user" || part.kind === "news" || part.kind === "fallback" ? <p class="text">{part.text}</p> : <Markdown text={part.text} />}
       {part.call && <a href={link(["runs", part.call], { thread, caller })}>{t("threads.openRun")}</a>}
     </div>
   );

@@ -215,10 +215,17 @@ def _not_stale(queued: Sequence[AgentEvent], recorded: Sequence[AgentEvent]) -> 
             continue
         place = event.data.get("fork"), event.type in ("tool_result", "plan")
         steps[place] = max(steps[place], event.step)  # the end of a turn belongs to no step
+    void = {
+        (event.data.get("fork"), event.step): place for place, event in enumerate(queued) if event.type == "restart"
+    }  # the pieces before it
     return [
         event
-        for event in queued
-        if event.id or event.step > steps[event.data.get("fork"), event.type == "tool_progress"]
+        for place, event in enumerate(queued)
+        if event.id
+        or (
+            event.step > steps[event.data.get("fork"), event.type == "tool_progress"]
+            and place >= void.get((event.data.get("fork"), event.step), 0)
+        )
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from clicket.errors import RetryableError, UsageError, did_you_mean
-from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, TypedBy
 from clicket.model.codec import clean
 from clicket.models.failure_reasons import CONDITIONS, condition_of, is_transient
 from clicket.models.found_tools import without_deferred
@@ -75,6 +75,12 @@ class Fallback:
     def defers_tools(self) -> bool:
         """May a request have deferred tools? Models that cannot take them do not get them."""
         return any(link.defers_tools for link in self._links)
+
+    @property
+    def typed_by(self) -> TypedBy:
+        """In a way that all of them take."""
+        ways = {getattr(model, "typed_by", "text") for model in self.models}
+        return "schema" if ways == {"schema"} else "text" if "text" in ways else "tool"
 
     async def chat(self, request: ChatRequest, *, on_failed: OnFailed | None = None) -> ChatReply:
         """`on_failed` is called for each try that failed."""

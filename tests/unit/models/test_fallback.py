@@ -428,3 +428,17 @@ def test_it_is_a_model_that_streams() -> None:
 def test_mistakes(models: Any, options: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         Fallback(*models, **options)
+
+
+@pytest.mark.parametrize(
+    ("ways", "by"),
+    [
+        (("schema", "schema"), "schema"),
+        (("schema", "tool"), "tool"),
+        (("tool", "text"), "text"),
+        (("schema", "text"), "text"),
+    ],
+)
+def test_an_answer_of_a_type_is_asked_for_in_a_way_that_all_models_take(ways: tuple[Any, Any], by: str) -> None:
+    models = (ScriptedModel([], name=way_name, typed_by=way) for way_name, way in zip("ab", ways, strict=True))
+    assert Fallback(*models).typed_by == by

@@ -128,7 +128,8 @@ class Host:
         tools = hub.offered_now(True)
         if tools is None:
             tools = await hub.offered(lately=True)
-        offers, found = self._offers, []
+        offers = self._offers
+        found = []
         for tool in tools:
             offer = offers.get(tool)
             if offer is None or offer.description is not tool.description:  # one that lists other tools may change
@@ -171,7 +172,8 @@ class Host:
         return call.result if isinstance(call, Call) else None
 
     async def refuse(self, tool: str, arguments: Arguments, *, id: str, thread: str, why: str) -> ToolResult:
-        engine, request = self._engine, checked(ToolCall(tool, arguments, id=id, thread=thread))
+        engine = self._engine
+        request = checked(ToolCall(tool, arguments, id=id, thread=thread))
         call = engine.admission.take(request, self._runtime._origin, in_callers_task=True, denied=why)
         return await engine.running.run(call)
 
@@ -188,8 +190,10 @@ class Host:
     async def waits_for_people(self, thread: str) -> list[tuple[str, str]]:
         from clicket.agents.task_threads import thread_of_task  # a runtime without agents does not load them
 
-        store, registry = self._engine.store, self._runtime._registry
-        found, threads = [], [thread]
+        store = self._engine.store
+        registry = self._runtime._registry
+        found = []
+        threads = [thread]
         for place in threads:  # grows by the threads of called agents
             query = Query(thread=place, caller=self.caller, active=True, limit=_MAX_OPEN)
             for stored in await store.history(query):
@@ -365,7 +369,8 @@ def sweep_idle_threads(engine: Engine) -> None:
 
     A thread stays at least as long as other calls, because a new turn must not get the id of a stored one.
     """
-    store, step = engine.store, None
+    store = engine.store
+    step = None
     engine.chores.keeps = partial(_calls_of_threads, engine)
 
     async def forget() -> None:
@@ -393,7 +398,8 @@ async def _calls_of_threads(engine: Engine, calls: Sequence[Stored]) -> Collecti
             return body
         return engine.vault.unsealed((caller, HEAD, key), _DOCUMENT, decode(body).get("sealed"))
 
-    store, before = engine.store, _idle_before(engine)
+    store = engine.store
+    before = _idle_before(engine)
     return await kept_by_threads(store, before, reveal, partial(has_turn, store, before), calls)
 
 

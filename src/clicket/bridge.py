@@ -70,7 +70,8 @@ class Workers:
 
 async def run_in_thread(function: Callable[[], Any]) -> Any:
     """Run a blocking function in a thread of its own. One that never returns does not keep others waiting."""
-    workers, context = Workers(1, "clicket-thread"), contextvars.copy_context()
+    workers = Workers(1, "clicket-thread")
+    context = contextvars.copy_context()
     try:
         return await workers.run(lambda: context.run(function))
     finally:

@@ -201,9 +201,16 @@ async def perform(
     else:
         cursor = await work.on_found(sees)
     return BulkResult(
-        action=order.action, dry=order.dry, matched=work.matched, done=work.done, skipped=work.skipped, failed=len(work.failures),
-        failures=work.failures, made=work.made, cursor=cursor,
-    )  # fmt: skip
+        action=order.action,
+        dry=order.dry,
+        matched=work.matched,
+        done=work.done,
+        skipped=work.skipped,
+        failed=len(work.failures),
+        failures=work.failures,
+        made=work.made,
+        cursor=cursor,
+    )
 
 
 class _Work:
@@ -257,7 +264,8 @@ class _Work:
         order = self._order
         which = {**(order.filter or {}), **_IMPLIED[order.action]}
         view = self._of_caller(which.pop("caller", None))
-        cursor, looked = order.cursor, 0
+        cursor = order.cursor
+        looked = 0
         while looked < order.limit:
             page = await view.history(limit=min(_BATCH, order.limit - looked), cursor=cursor, **which)
             cursor, looked = page.cursor, looked + len(page.items)
@@ -290,7 +298,8 @@ class _Work:
             self.skipped += 1
 
     async def _do(self, record: Record) -> bool:
-        order, thread = self._order, record.thread
+        order = self._order
+        thread = record.thread
         view = self._runtime.acting_for(record.caller, self._scopes, self._approver.names)
         if order.action == "cancel":
             if record.state is State.CANCELLED:

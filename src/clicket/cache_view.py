@@ -49,7 +49,8 @@ class Cache:
                 "cached results are listed for the operator of this runtime, not for one of its callers."
             )
         after = _cursor(limit, cursor)
-        now, items = self._now(), list[CacheEntry]()
+        now = self._now()
+        items = list[CacheEntry]()
         async for entry in self._walk(after, tag):
             if entry.expires_at > now:
                 if len(items) == limit:

@@ -64,6 +64,13 @@ def again_request(engine: Engine, record: Record, arguments: Arguments = None, n
         raise UsageError(f"the arguments of call {record.id!r} {why}. Pass the arguments to run it with.")
     kept = metadata if isinstance(metadata, dict) and not still_masked(metadata) else {}
     return ToolCall(
-        record.tool, real if edited is None else edited, id=new_id, thread=record.thread, timeout=record.timeout,
-        deadline=record.deadline, priority=record.priority, request_id=record.request_id, metadata={**kept, AGAIN_OF: record.id},
-    )  # fmt: skip
+        record.tool,
+        real if edited is None else edited,
+        id=new_id,
+        thread=record.thread,
+        timeout=record.timeout,
+        deadline=record.deadline,
+        priority=record.priority,
+        request_id=record.request_id,
+        metadata={**kept, AGAIN_OF: record.id},
+    )

@@ -102,9 +102,15 @@ def page_of(found: Sequence[Stored], limit: int, end: ScanEnd | None = None) -> 
 
 
 def history_query(
-    caller: str | None, limit: int, cursor: str | None, *, order: str = "desc", metadata: Mapping[str, Any] | None = None,
-    state: Any = None, **plain: Any,
-) -> Query:  # fmt: skip
+    caller: str | None,
+    limit: int,
+    cursor: str | None,
+    *,
+    order: str = "desc",
+    metadata: Mapping[str, Any] | None = None,
+    state: Any = None,
+    **plain: Any,
+) -> Query:
     """The query of `history`: for one call more than `limit`, which shows whether there is another page."""
     if unknown := set(plain) - set(HistoryOptions.__annotations__):
         name = min(unknown)
@@ -125,6 +131,12 @@ def history_query(
         raise UsageError(f"cursor must be the cursor of a page, not {cursor!r}.") from None
     ascending = order == "asc"
     return Query(
-        caller=caller, state=wanted, limit=limit + 1, metadata=tuple((metadata or {}).items()), ascending=ascending,
-        after=place if ascending else None, before=None if ascending else place, **plain,
-    )  # fmt: skip
+        caller=caller,
+        state=wanted,
+        limit=limit + 1,
+        metadata=tuple((metadata or {}).items()),
+        ascending=ascending,
+        after=place if ascending else None,
+        before=None if ascending else place,
+        **plain,
+    )

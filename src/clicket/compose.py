@@ -71,7 +71,8 @@ def open_store(settings: Settings) -> Store:
     if parts.scheme in ("redis", "rediss"):
         with _extra("redis"):
             from clicket.stores.redis import RedisStore
-        bus, timeout = open_bus(settings), settings.store_timeout
+        bus = open_bus(settings)
+        timeout = settings.store_timeout
         return RedisStore(url, durability=durability, timeout=timeout, retention=settings.call_retention, bus=bus)
     if parts.scheme in ("postgresql", "postgres"):
         with _extra("postgres"):
@@ -144,7 +145,8 @@ def _extra(name: str, what: str = "this store") -> Iterator[None]:
 async def wait_for_store(ask: Callable[[], Awaitable[T]], timeout: float) -> T:
     """Ask again while the store cannot be reached, as while its server is restarted; after `timeout` seconds its error is
     raised. What is waited for is logged once. Other errors are raised at once."""
-    give_up, delay = system.monotonic() + timeout, _WAIT_FIRST
+    give_up = system.monotonic() + timeout
+    delay = _WAIT_FIRST
     waiting = False
     while True:
         try:
@@ -298,10 +300,18 @@ async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers
     from clicket.webhooks.service import FOLLOW_EVERY, LOOK_EVERY
 
     webhooks = Webhooks(
-        engine.store, engine.clock, system.random_generator(), vault, endpoints_of(settings.webhooks),
-        me=engine.worker_entry.id, public_url=settings.public_url, link_timeout=settings.approval_link_timeout,
-        retention=settings.notice_retention, workers=lambda: listed_workers(engine.store), spawn=engine.tasks.spawn,
-    )  # fmt: skip
+        engine.store,
+        engine.clock,
+        system.random_generator(),
+        vault,
+        endpoints_of(settings.webhooks),
+        me=engine.worker_entry.id,
+        public_url=settings.public_url,
+        link_timeout=settings.approval_link_timeout,
+        retention=settings.notice_retention,
+        workers=lambda: listed_workers(engine.store),
+        spawn=engine.tasks.spawn,
+    )
     try:
         await wait_for_store(webhooks.start, settings.open_timeout)
     except BaseException:

@@ -138,11 +138,18 @@ async def _dead_call(store: Store, stored: Stored) -> DeadCall | None:
         return None
     again_as = requeued_id(record.id, record.thread, record.caller)
     return DeadCall(
-        id=record.id, tool=record.tool, thread=record.thread, caller=record.caller, state=record.state, error=record.error,
-        attempts=len(record.attempts), worker=record.attempts[-1].worker if record.attempts else "", created_at=record.created_at,
+        id=record.id,
+        tool=record.tool,
+        thread=record.thread,
+        caller=record.caller,
+        state=record.state,
+        error=record.error,
+        attempts=len(record.attempts),
+        worker=record.attempts[-1].worker if record.attempts else "",
+        created_at=record.created_at,
         ended_at=record.ended_at,
         requeued_as=again_as if await store.load(again_as, record.thread, record.caller) else None,
-    )  # fmt: skip
+    )
 
 
 async def _damaged(store: Store, caller: str | None) -> list[tuple[int, DeadCall]]:

@@ -44,7 +44,8 @@ class FrameSplitter:
                 self._add(piece)
             if self._left:
                 return
-            head, pieces = bytes(self._head), self._pieces
+            head = bytes(self._head)
+            pieces = self._pieces
             self._left, self._pieces = -1, []
             self._head.clear()
             yield head, pieces

@@ -52,7 +52,9 @@ class LangChainModel:
         )
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
-        names, pieces, begun = _Names(request), list[Any](), dict[Any, int]()
+        names = _Names(request)
+        pieces = list[Any]()
+        begun = dict[Any, int]()
         async for piece in self._offered(request, names).astream(_messages(request, names), **_options(request)):
             pieces.append(piece)
             for kind, part in zip(("thought", "text"), _texts(piece), strict=True):
@@ -129,7 +131,8 @@ def _arguments(use: ToolUse) -> dict[str, Any]:
 
 def _reply(message: Any, names: _Names) -> ChatReply:
     thought, text = _texts(message)
-    content, metadata = field(message, "content"), field(message, "response_metadata") or {}
+    content = field(message, "content")
+    metadata = field(message, "response_metadata") or {}
     reason = metadata.get("finish_reason") or metadata.get("stop_reason")
     # Blocks such as a signed thought must come back to the vendor as they were.
     blocks = [] if not isinstance(content, list) else [one for one in content if field(one, "type") not in _CALLS]
@@ -151,7 +154,8 @@ def _texts(message: Any) -> tuple[str, str]:
     """The thought and the text of a message, or of a piece of one."""
     content = field(message, "content")
     extra = field(field(message, "additional_kwargs"), "reasoning_content")
-    thoughts, texts = [extra if isinstance(extra, str) else ""], []
+    thoughts = [extra if isinstance(extra, str) else ""]
+    texts = []
     for block in content if isinstance(content, list) else [content]:
         kind = field(block, "type")
         if isinstance(block, str):
@@ -166,7 +170,8 @@ def _texts(message: Any) -> tuple[str, str]:
 
 def _use(call: Any, names: _Names) -> ToolUse:
     """`args` is a dictionary; or the text that the model wrote, if it is not one in JSON."""
-    given, name = field(call, "args"), str(field(call, "name") or "")
+    given = field(call, "args")
+    name = str(field(call, "name") or "")
     text = given if isinstance(given, str) else json.dumps({} if given is None else given, ensure_ascii=False)
     return ToolUse(id=str(field(call, "id") or ""), name=names.own.get(name, name), arguments=text)
 

@@ -104,10 +104,17 @@ class _Notices:
     """What webhooks get: `await rt.notices.list()`, `get(id)`, `replay(id)`."""
 
     def __get__(self, runtime: _Runtime, owner: Any = None) -> Notices:
-        engine, url = runtime._opened, runtime.settings.public_url
+        engine = runtime._opened
+        url = runtime.settings.public_url
         return Notices(
-            engine.store, engine.clock, engine.vault, engine.webhooks, runtime._caller, runtime.audit.record, public_url=url
-        )  # fmt: skip
+            engine.store,
+            engine.clock,
+            engine.vault,
+            engine.webhooks,
+            runtime._caller,
+            runtime.audit.record,
+            public_url=url,
+        )
 
 
 notices = _Notices()

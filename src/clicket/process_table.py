@@ -36,7 +36,8 @@ def below(root: int, table: dict[int, Stat]) -> dict[int, int]:
     children: dict[int, list[int]] = {}
     for pid, (parent, _, _) in table.items():
         children.setdefault(parent, []).append(pid)
-    found, todo = {}, list(children.get(root, ()))
+    found = {}
+    todo = list(children.get(root, ()))
     while todo:
         pid = todo.pop()
         todo += children.get(pid, ())

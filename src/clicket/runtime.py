@@ -105,9 +105,15 @@ class Runtime:
         if self._engine is not None:
             raise UsageError("the runtime is open already.")
         self._engine = await compose(
-            self._registry, self.settings, store=self._store, policy=self.policy, clock=self._clock, chance=self._chance,
-            observers=self.observers, role=self.role,
-        )  # fmt: skip
+            self._registry,
+            self.settings,
+            store=self._store,
+            policy=self.policy,
+            clock=self._clock,
+            chance=self._chance,
+            observers=self.observers,
+            role=self.role,
+        )
         sweep_idle_threads(self._engine)
         self._scheduler = start_schedules(self)
         try:
@@ -125,7 +131,8 @@ class Runtime:
         ):  # a forked process forgets it: it belongs to its parent
             self._engine = None
             return
-        engine, self._engine = self._opened, None
+        engine = self._opened
+        self._engine = None
         try:
             await engine.close(patience=self.settings.close_timeout if patience is None else patience)
         finally:
@@ -177,12 +184,14 @@ class Runtime:
         `scopes`: what the caller may do, for the policy's rules. `requesters`: names of a person who makes calls in the caller's name,
         and may not approve them. An empty name of the caller means the program's own calls.
         """
-        view, own = object.__new__(type(self)), self._origin
+        view = object.__new__(type(self))
+        own = self._origin
         for name, value in vars(
             self
         ).items():  # `copy.copy` would make its `__dict__`: attributes are read from that at half the speed
             setattr(view, name, value)
-        view._engine, view._caller = self._opened, caller
+        view._engine = self._opened
+        view._caller = caller
         view._origin = Origin(caller, frozenset(scopes), own.prefer_sync, own.requesters | frozenset(requesters))
         return view
 
@@ -437,13 +446,19 @@ class Runtime:
 
         `registry`: other tools than the runtime's own, to read their status without running them.
         """
-        engine, caller, scopes = self._opened, self._origin.caller, self._origin.scopes
+        engine = self._opened
+        caller = self._origin.caller
+        scopes = self._origin.scopes
         hub = engine.hub if registry is None else engine.hub.of(registry)
         authorize = engine.pipeline.authorize
         return ThreadHub(
-            hub, thread, caller, self.audit.record, resets_shared=not caller or "admin" in scopes,
+            hub,
+            thread,
+            caller,
+            self.audit.record,
+            resets_shared=not caller or "admin" in scopes,
             forbids=authorize.forbidding(thread, caller, scopes),
-        )  # fmt: skip
+        )
 
     @property
     def cache(self) -> Cache:
@@ -452,7 +467,8 @@ class Runtime:
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The registered tools. For a caller (`acting_for`) without the scope `admin`: those of which the policy may allow a call."""
-        origin, forbids = self._origin, None
+        origin = self._origin
+        forbids = None
         if origin.caller and "admin" not in origin.scopes:
             forbids = self._opened.pipeline.authorize.forbidding(None, origin.caller, origin.scopes)
         return [info(tool) for tool in self._registry if forbids is None or forbids(tool) is None]

@@ -29,7 +29,8 @@ def add_oauth_options(values: dict[str, Any], origins: dict[str, str], environ: 
     """Add the options of `CLICKET_OAUTH_ISSUER` and so on to those of the file or of `CLICKET_OAUTH`."""
     from clicket.oauth.config import from_environment
 
-    table, origin = values.get("oauth", {}), origins.get("oauth", "")
+    table = values.get("oauth", {})
+    origin = origins.get("oauth", "")
     table = _json_object(table, "oauth", origin) if isinstance(table, str) else table
     values["oauth"], variables = from_environment(environ, prefix, table)
     origins["oauth"] = ", ".join([*([origin] if origin else []), *variables])

@@ -319,9 +319,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         from clicket.credentials import CredentialOptions, declared_providers
 
         return CredentialOptions(
-            providers=declared_providers(self.providers, self.origins.get("providers", "Settings")), public_url=self.public_url,
-            link_timeout=self.credential_link_timeout, wait_timeout=self.credential_timeout,
-        )  # fmt: skip
+            providers=declared_providers(self.providers, self.origins.get("providers", "Settings")),
+            public_url=self.public_url,
+            link_timeout=self.credential_link_timeout,
+            wait_timeout=self.credential_timeout,
+        )
 
     def caching(self) -> CacheOptions:
         from clicket.engine import CacheOptions

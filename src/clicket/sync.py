@@ -90,9 +90,15 @@ class Runtime:
         **options: Unpack[RuntimeOptions],
     ) -> None:
         runtime = AsyncRuntime(
-            tools, store=store, durability=durability, engine=engine, policy=policy, cache=cache, settings=settings,
+            tools,
+            store=store,
+            durability=durability,
+            engine=engine,
+            policy=policy,
+            cache=cache,
+            settings=settings,
             **options,
-        )  # fmt: skip
+        )
         runtime._origin = Origin(prefer_sync=True)
         self._face(runtime)
 

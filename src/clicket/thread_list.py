@@ -136,7 +136,8 @@ class _Listing:
 
     async def with_calls(self, items: list[ThreadSummary], limit: int, below: int | None) -> int | None:
         """Add threads whose newest call is below a key. Returns the key to go on below; None: there are no more calls."""
-        first, looked = below, 0
+        first = below
+        looked = 0
         names: dict[ThreadName, int] = {}
         while looked < _MAX_LOOKED_AT:
             places = await places_in(self._store, below, _BATCH)
@@ -207,10 +208,15 @@ class _Listing:
             return None
         states = {State(state): count for state, count in sorted(counts.states.items()) if state in set(State)}
         summary = ThreadSummary(
-            name=name, caller=caller, last_activity_at=max([counts.last_at, *(agent.updated_at for agent in agents)]), counts=states,
-            total=sum(states.values()), active=sum(count for state, count in states.items() if not state.is_terminal),
-            agent_state=agents[0].state if agents else None, agents=agents,
-        )  # fmt: skip
+            name=name,
+            caller=caller,
+            last_activity_at=max([counts.last_at, *(agent.updated_at for agent in agents)]),
+            counts=states,
+            total=sum(states.values()),
+            active=sum(count for state, count in states.items() if not state.is_terminal),
+            agent_state=agents[0].state if agents else None,
+            agents=agents,
+        )
         return _Found(summary, newest, found[0][2] if found else "")
 
     async def _heads(self, agents: list[tuple[ThreadName, str]]) -> list[tuple[str, StoredDocument | None]]:
@@ -264,7 +270,8 @@ class _Listing:
         if known is None:
             from clicket.agents.memory import HEAD
 
-            prefix, known = f"{quote(caller, safe='')}/", []
+            prefix = f"{quote(caller, safe='')}/"
+            known = []
             after = prefix
             while True:
                 heads = await self._store.documents(HEAD, after=after, limit=1)

@@ -115,7 +115,8 @@ async def resolve_as(
     rerun: bool = False,
 ) -> Record:
     """`resolve` as a person with several names. The runtime's caller says only whose call it is."""
-    engine, by = runtime._opened, approver.name or runtime._caller or ""
+    engine = runtime._opened
+    by = approver.name or runtime._caller or ""
     stored = await engine.stored_calls.find_named(id, thread, runtime._caller)
     record = read(stored.id, stored.events)
     if waits_in_doubt(record):

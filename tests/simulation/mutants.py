@@ -877,8 +877,8 @@ _SCHEDULES = (
         (
             Change(
                 "schedules/scheduler.py",
-                "id=call_id(schedule.name, due), thread=schedule.thread",
-                "thread=schedule.thread",
+                "        id=call_id(schedule.name, due),\n",
+                "",
             ),
         ),
         "A due time is one call, also if two processes make it, or one makes it again after a crash.",
@@ -1238,8 +1238,8 @@ _AGENTS = (
         (
             Change(
                 "agents/tool_step.py",
-                "            elif record.state.is_terminal:\n                result, most = result_of(record)",
-                "            elif record.state is _COMPLETED:\n                result, most = result_of(record)",
+                "            elif record.state.is_terminal:\n                result = result_of(record)",
+                "            elif record.state is _COMPLETED:\n                result = result_of(record)",
             ),
         ),
         "Each background call's result enters the conversation once, also that of one that failed.",
@@ -1518,8 +1518,8 @@ _SERVER = (
         (
             Change(
                 "server/approvals.py",
-                "            thread=record.thread, reason=decision.reason, seen=decision.seen, **given,\n",
-                "            thread=record.thread, reason=decision.reason, **given,\n",
+                "            seen=decision.seen,\n",
+                "",
             ),
             Change("server/call_lookup.py", "if seen and asked and not seen_ones:", "if seen and not asked:"),
         ),

@@ -41,14 +41,24 @@ _MISSING = object()
 
 @overload
 def tool_params(
-    rt: SyncRuntime, thread: str, *, strict: bool = ..., max_offered: int | None = ..., message: str = ...,
+    rt: SyncRuntime,
+    thread: str,
+    *,
+    strict: bool = ...,
+    max_offered: int | None = ...,
+    message: str = ...,
     defer_loading: bool = ...,
-) -> list[ToolParam]: ...  # fmt: skip
+) -> list[ToolParam]: ...
 @overload
 def tool_params(
-    rt: Caller, thread: str, *, strict: bool = ..., max_offered: int | None = ..., message: str = ...,
+    rt: Caller,
+    thread: str,
+    *,
+    strict: bool = ...,
+    max_offered: int | None = ...,
+    message: str = ...,
     defer_loading: bool = ...,
-) -> Coroutine[Any, Any, list[ToolParam]]: ...  # fmt: skip
+) -> Coroutine[Any, Any, list[ToolParam]]: ...
 def tool_params(
     rt: Any,
     thread: str,

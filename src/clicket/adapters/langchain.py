@@ -66,7 +66,10 @@ def _tool(
         handle_tool_error=True,
         response_format="content_and_artifact",
     )
-    made._rt, made._catalog, made._thread, made._loop = rt, catalog, thread, loop
+    made._rt = rt
+    made._catalog = catalog
+    made._thread = thread
+    made._loop = loop
     return made
 
 

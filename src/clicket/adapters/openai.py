@@ -157,7 +157,8 @@ def watch(
 
 
 def _shape(answer: Answer) -> Any:
-    request, text = answer.request, f"Error: {answer.text}" if answer.failed else answer.text
+    request = answer.request
+    text = f"Error: {answer.text}" if answer.failed else answer.text
     match request.kind:
         case "function_call" | "custom_tool_call":
             return {"type": f"{request.kind}_output", "call_id": request.id, "output": text, **request.extra}

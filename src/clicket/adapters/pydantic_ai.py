@@ -106,7 +106,8 @@ class ClicketToolset(AbstractToolset[Any]):
         # A model may reuse ids; steps of a run are unique.
         turn = f"{ctx.run_id}/{ctx.run_step}" if ctx.run_id and request.id else None
 
-        catalog, key = self._catalog, local_key(request, 0)
+        catalog = self._catalog
+        key = local_key(request, 0)
         made = await on_loop(
             self._loop(), lambda: answer(self._caller, catalog, request, thread=self._thread, turn=turn, key=key)
         )

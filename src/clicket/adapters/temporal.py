@@ -70,7 +70,8 @@ def call_id(info: activity.Info) -> str:
 
 async def _call(runtime: Caller, tool: str, arguments: Mapping[str, Any]) -> Any:
     info = activity.info()
-    id, thread = call_id(info), info.workflow_id or info.activity_id
+    id = call_id(info)
+    thread = info.workflow_id or info.activity_id
     beats = asyncio.create_task(_send_heartbeats(id, info))
     try:
         # Shielded: a cancel must not leave it open whether the call was made.

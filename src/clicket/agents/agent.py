@@ -205,7 +205,8 @@ class Agent(Generic[T]):
     async def _run(self, wanted: Wanted, thread: str) -> AgentResult[Any]:
         threads = self._threads
         while True:
-            number, run = await threads.next(thread), new_id()
+            number = await threads.next(thread)
+            run = new_id()
             known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
             if known is not None:
                 return await threads.ended(thread, known)
@@ -248,9 +249,11 @@ class Agent(Generic[T]):
         request is another turn, also with the same message. `frontend`: tools that the caller's own program runs, for this
         turn only; a call of one waits for a result from that program (`clicket.external_calls.complete_own`).
         """
-        wanted, threads = _wanted(message, thread, turn, id, run), self._threads
+        wanted = _wanted(message, thread, turn, id, run)
+        threads = self._threads
         while True:
-            number, run = await threads.next(thread), wanted.run or new_id()
+            number = await threads.next(thread)
+            run = wanted.run or new_id()
             known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
             if known is not None:
                 return known
@@ -403,7 +406,8 @@ class Agent(Generic[T]):
         `listening` gave, to get live events from before this call.
         """
         check_name("thread", thread)
-        position, threads = position_of(after), self._threads
+        position = position_of(after)
+        threads = self._threads
         with self._host.while_open(), self.listening(thread) if reader is None else nullcontext(reader) as live:
             head, running = await threads.settled(thread)
             # An id beyond the next turn is from another store: start again. (A turn's events may come before its end is counted.)

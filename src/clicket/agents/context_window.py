@@ -126,7 +126,8 @@ class ContextWindow(Middleware):
     ) -> list[ChatMessage]:
         """Store long results of old steps as artifacts and refer to them, the oldest first, until the messages fit."""
         last = _start_of_last(messages, keep_steps)
-        size, made = self._size(messages), list(messages)
+        size = self._size(messages)
+        made = list(messages)
         for place, message in enumerate(messages[:last]):
             if size <= most:
                 break
@@ -154,7 +155,8 @@ class ContextWindow(Middleware):
 
     def _cut(self, messages: Sequence[ChatMessage], head: int, most: int) -> int:
         """The index from which messages stay: as many as fill half of the space, without splitting a call from its result."""
-        size, cut = 0, len(messages)
+        size = 0
+        cut = len(messages)
         while cut > head and size + self._of(messages[cut - 1]) <= most // 2:
             cut -= 1
             size += self._of(messages[cut])
@@ -170,9 +172,11 @@ class ContextWindow(Middleware):
             return left_out
         known = await self._load(turn)
         if known is not None and known.covered <= len(old) and known.digest == _digest(old[: known.covered]):
-            summary, rest = known.text, old[known.covered :]
+            summary = known.text
+            rest = old[known.covered :]
         else:
-            summary, rest = "", old
+            summary = ""
+            rest = old
         if rest:
             before = (ChatMessage(role="user", content=_headed(summary)),) if summary else ()
             asked = ChatMessage(role="user", content=_ASK)

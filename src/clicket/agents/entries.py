@@ -138,11 +138,22 @@ class Reply(Entry, frozen=True, kw_only=True):
         model: str = "",
     ) -> Reply:
         return cls(
-            mark=mark, tag=tag, step=step, text=message.content,
+            mark=mark,
+            tag=tag,
+            step=step,
+            text=message.content,
             uses=[Use(use.id, use.name, use.arguments) for use in message.uses],
-            usage=usage, total=total, took=took, at=at, ended=ended,
-            thought=message.thought, vendor=message.vendor or None, spend=spend, refused=refused, model=model,
-        )  # fmt: skip
+            usage=usage,
+            total=total,
+            took=took,
+            at=at,
+            ended=ended,
+            thought=message.thought,
+            vendor=message.vendor or None,
+            spend=spend,
+            refused=refused,
+            model=model,
+        )
 
     @property
     def message(self) -> ChatMessage:
@@ -230,9 +241,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         state: str = "",
     ) -> Result:
         return cls(
-            id=use.id, tool=use.name, call=call, text=text, failed=failed,
-            artifact=artifact, background=background, code=code, state=state,
-        )  # fmt: skip
+            id=use.id,
+            tool=use.name,
+            call=call,
+            text=text,
+            failed=failed,
+            artifact=artifact,
+            background=background,
+            code=code,
+            state=state,
+        )
 
 
 class Results(Entry, frozen=True, kw_only=True):

@@ -84,7 +84,8 @@ class EventStreams:
         self, threads: Threads, reader: FeedReader, thread: str, number: int
     ) -> AsyncGenerator[AgentEvent]:
         """All events of a turn; the last one is `final` or `error`. Events before the reader was added are read from the store."""
-        at, last = threads.host.clock.now(), ""
+        at = threads.host.clock.now()
+        last = ""
         async with aclosing(self.turn(threads, reader, thread, number, (number, 0, 0))) as events:
             async for event in events:
                 at, last = event.at, event.type
@@ -106,7 +107,8 @@ class EventStreams:
         if record is None:
             return
         queued = reader.take()
-        position, ended = after, await threads.is_over(record, thread, number)
+        position = after
+        ended = await threads.is_over(record, thread, number)
         if ended and not record.state.is_terminal:  # it may have ended elsewhere since the record was read
             record = await threads.record(thread, number) or record
         recorded = _events(threads.entries(record.events, thread, number), thread, number, after)
@@ -242,9 +244,13 @@ async def _last_event(threads: Threads, thread: str, number: int, at: float) -> 
     except ClicketError as error:
         return AgentEvent(type="error", thread=thread, turn=number, at=at, data={"message": error.message})
     data = {
-        "text": result.text, "state": str(result.state), "stopped": result.stopped, "ended": result.ended, "value": result.value,
+        "text": result.text,
+        "state": str(result.state),
+        "stopped": result.stopped,
+        "ended": result.ended,
+        "value": result.value,
         "steps": result.steps,
-    }  # fmt: skip
+    }
     return AgentEvent(type="final", thread=thread, turn=number, at=at, data=data)
 
 

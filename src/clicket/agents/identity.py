@@ -58,19 +58,31 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             may["output"] = output
         digest = sha256(canonical(may)).hexdigest()[:_DIGEST]
         return cls(
-            name=name, kind=kind, tools=tools, limits=bounds, system=system, model=model, digest=digest,
-            middleware=middleware, output=dict(output or {}),
-        )  # fmt: skip
+            name=name,
+            kind=kind,
+            tools=tools,
+            limits=bounds,
+            system=system,
+            model=model,
+            digest=digest,
+            middleware=middleware,
+            output=dict(output or {}),
+        )
 
     def on_record(self) -> dict[str, Any]:
         """As fields of the entry `Begun`."""
         tools = None if self.tools is None else sorted(self.tools)
         return {
-            "agent": self.name, "kind": self.kind, "tools": tools, "limits": self.limits,
-            "system": self.system, "model": self.model, "digest": self.digest,
+            "agent": self.name,
+            "kind": self.kind,
+            "tools": tools,
+            "limits": self.limits,
+            "system": self.system,
+            "model": self.model,
+            "digest": self.digest,
             "middleware": list(self.middleware),
             "output": self.output,
-        }  # fmt: skip
+        }
 
     @classmethod
     def in_entry(cls, begun: Begun | None) -> Identity | None:
@@ -79,9 +91,16 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             return None
         tools = None if begun.tools is None else frozenset(begun.tools)
         return cls(
-            name=begun.agent, kind=begun.kind, tools=tools, limits=begun.limits,
-            system=begun.system, model=begun.model, digest=begun.digest, middleware=tuple(begun.middleware), output=begun.output,
-        )  # fmt: skip
+            name=begun.agent,
+            kind=begun.kind,
+            tools=tools,
+            limits=begun.limits,
+            system=begun.system,
+            model=begun.model,
+            digest=begun.digest,
+            middleware=tuple(begun.middleware),
+            output=begun.output,
+        )
 
     def system_in_place_of(self, present: str) -> str | None:
         """The recorded instructions, if they are not the present ones; None also if they hold a secret that is masked here."""

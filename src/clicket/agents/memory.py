@@ -213,7 +213,8 @@ class Memory:
     async def save(self, host: AgentHost, thread: str, turn: TurnDocument) -> TurnDocument:
         """Write the turn's document, then its id, then the head: an ended turn that the head counts is found by its id. If another
         process wrote that turn before, its document is returned."""
-        key, kept = key_of(host.caller, thread, self._agent), turn
+        key = key_of(host.caller, thread, self._agent)
+        kept = turn
         turn_key = _turn_key(key, turn.turn)
         if not await host.records.put_document(TURN, turn_key, host.protect(TURN, turn_key, _encode(turn)), 0):
             kept = await self.turn(host, thread, turn.turn) or turn
@@ -225,9 +226,16 @@ class Memory:
                 return kept
             new = msgspec.structs.replace(
                 head,
-                turns=kept.turn, state=kept.state, stopped=kept.stopped, text=kept.text, steps=kept.steps, error=kept.error,
-                usage=head.usage + kept.usage, updated_at=kept.at, thread=thread,
-            )  # fmt: skip
+                turns=kept.turn,
+                state=kept.state,
+                stopped=kept.stopped,
+                text=kept.text,
+                steps=kept.steps,
+                error=kept.error,
+                usage=head.usage + kept.usage,
+                updated_at=kept.at,
+                thread=thread,
+            )
             if await host.records.put_document(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
                 self._follow(key, new, version, kept)
                 return kept
@@ -238,7 +246,8 @@ class Memory:
         if known is None and version == 0:
             known = Known(head, 0, [], 0)
         if known is not None and known.version == version:
-            messages, size = [*known.messages, *turn.messages], known.size + _size(turn.messages)
+            messages = [*known.messages, *turn.messages]
+            size = known.size + _size(turn.messages)
             self._remember(key, Known(head, version + 1, messages, size))
         else:
             self._drop(key)
@@ -295,7 +304,8 @@ async def delete_thread(records: Records, key: str) -> tuple[int, int]:
 
 async def _delete(records: Records, kind: str, key: str) -> tuple[int, str]:
     """Delete the documents of a kind whose keys are below `key`; how many there were, and the last key."""
-    removed, after = 0, f"{key}/"
+    removed = 0
+    after = f"{key}/"
     while True:
         documents = await records.documents(kind, after=after, limit=_PAGE)
         mine = [document for document in documents if document.key.startswith(f"{key}/")]

@@ -288,12 +288,22 @@ async def at_end(turn: Turn, ending: Ending) -> Ending:
 
 
 def _draft(turn: Turn, stopped: Stopped, text: str) -> AgentResult:
-    spent, finished = turn.spent, stopped == "finished"
+    spent = turn.spent
+    finished = stopped == "finished"
     return AgentResult(
-        text=text, state=AgentState.FINISHED if finished else AgentState.IDLE, stopped=stopped, steps=spent.steps,
-        usage=spent.usage, messages=list(turn.messages), thread=turn.thread, turn=turn.number, calls=spent.calls, begins=turn.begins,
-        plan=turn.plan, ended=turn.answer_end if finished else None,
-    )  # fmt: skip
+        text=text,
+        state=AgentState.FINISHED if finished else AgentState.IDLE,
+        stopped=stopped,
+        steps=spent.steps,
+        usage=spent.usage,
+        messages=list(turn.messages),
+        thread=turn.thread,
+        turn=turn.number,
+        calls=spent.calls,
+        begins=turn.begins,
+        plan=turn.plan,
+        ended=turn.answer_end if finished else None,
+    )
 
 
 def _parsed(arguments: str) -> Any:

@@ -34,7 +34,8 @@ async def reserve(
     """Reserve what the request may cost; None: no budget counts it. While requests under way have reserved what is left, the turn waits
     for them. A budget that asks makes it wait for a person, as an approval does. Raises `TurnStopped` if the request does not fit.
     `renew`: called after each wait, with the request; returns it as it is to be now."""
-    spending, tries = turn.spending, 0
+    spending = turn.spending
+    tries = 0
     while True:
         found = await spending.reserve(turn.spender, turn.steps + 1, model, request)
         if isinstance(found, BudgetBusy):
@@ -59,7 +60,8 @@ async def reserve(
 
 async def _ask(turn: Turn, refusal: Refusal, tries: int) -> None:
     """Ask a person to raise the budget, and wait; the call is found again after a crash."""
-    host, id = turn.host, turn.budget_call_id(tries)
+    host = turn.host
+    id = turn.budget_call_id(tries)
     turn.report_waiting()
     try:
         known = await host.made(id, turn.thread) if turn.resumed else None

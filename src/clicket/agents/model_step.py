@@ -109,7 +109,8 @@ class Thinker:
             turn.spent.asking -= 1
 
     async def _request(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatRequest:
-        chain, own = turn.middleware, self._own
+        chain = turn.middleware
+        own = self._own
         if chain.tools:
             offers = await offered(turn, offers)
         texts = await instructed(turn) if chain.instructions else []
@@ -164,7 +165,8 @@ class Thinker:
         if held is not None:
             request = with_budgets(held.request, held.left)
         monotonic, now = turn.clock.monotonic, turn.clock.now
-        started, since = monotonic(), now()
+        started = monotonic()
+        since = now()
         left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         try:
             reply = await (self._ask(turn, request) if left is None else within(turn, left, self._ask(turn, request)))

@@ -48,7 +48,9 @@ class Outages:
         """Return when the store answers, and has all entries of the turn so far. If the store answers each time, the error is not one of
         an outage, such as a damaged record: it is raised after some tries without an entry in between. A full disk answers, too, and is
         waited for: somebody makes room."""
-        host, log, delay = self._host, self._log, _FIRST
+        host = self._host
+        log = self._log
+        delay = _FIRST
         while not await self._answers():
             self._tries = 0
             await sleep(host.clock, delay)
@@ -58,7 +60,8 @@ class Outages:
             self._lasting = min(self._lasting * 2, _MOST)
             return
         if log.entry.seq != self._seq:
-            self._seq, self._tries = log.entry.seq, 0
+            self._seq = log.entry.seq
+            self._tries = 0
         self._tries += 1
         if self._tries > _MAX_TRIES:
             raise error

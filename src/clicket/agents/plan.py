@@ -167,7 +167,8 @@ def _steps(given: Any, old: Sequence[Step]) -> tuple[Step, ...]:
     before = {step.text: step for step in reversed(old)}
     made: list[Step] = []
     for number, item in enumerate(given, start=1):
-        text, needs = item, None
+        text = item
+        needs = None
         if isinstance(item, Mapping):
             text, needs = item.get("text", item.get("title", item.get("step"))), item.get("depends_on")
         text = _text(text)

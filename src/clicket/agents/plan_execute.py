@@ -84,9 +84,14 @@ class PlanExecuteAgent(Agent[T]):
     ) -> None:
         def thinker(of: ChatModel, role: str, *own: object) -> Thinker:
             return Thinker(
-                of, system=system, role=role, max_tokens=max_answer_tokens, retries=model_retries, retry_delay=retry_delay,
+                of,
+                system=system,
+                role=role,
+                max_tokens=max_answer_tokens,
+                retries=model_retries,
+                retry_delay=retry_delay,
                 middleware=(*own, *windows_of(window, of)),
-            )  # fmt: skip
+            )
 
         limits = Limits(
             max_steps=max_steps,

@@ -65,9 +65,11 @@ class SensitiveValues:
             message,
             content=self.text(message.content),
             thought=self.text(message.thought),
-            uses=tuple(msgspec.structs.replace(use, arguments=self._arguments(use.id, use.arguments)) for use in message.uses),
+            uses=tuple(
+                msgspec.structs.replace(use, arguments=self._arguments(use.id, use.arguments)) for use in message.uses
+            ),
             vendor=self._vendor(message.vendor),
-        )  # fmt: skip
+        )
 
     def entry(self, entry: E) -> E:
         """An entry of the turn's record; only fields that hold texts of the model or of tools are masked."""

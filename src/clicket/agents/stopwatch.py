@@ -86,6 +86,7 @@ class Stopwatch:
             self._since = self._clock.monotonic()
             self._timer = self._clock.call_later(max(self._bound - self._counted, 0.0), fulfil, self.up)
         elif not works and self._since is not None:
-            self._counted, self._since = self.seconds, None
+            self._counted = self.seconds
+            self._since = None
             if self._timer is not None:
                 self._timer.cancel()

@@ -59,7 +59,9 @@ def _turn_of(stored: Stored) -> tuple[_Place, int] | None:
     if stored.damaged is not None or not stored.events:
         return None
     data = stored.events[0].data
-    tool, caller, arguments = str(data.get("tool")), str(data.get("caller", "")), data.get("arguments")
+    tool = str(data.get("tool"))
+    caller = str(data.get("caller", ""))
+    arguments = data.get("arguments")
     if tool.startswith("agent:"):
         given = arguments if isinstance(arguments, dict) else {}
         thread, turn = given.get("thread"), given.get("turn")

@@ -121,7 +121,9 @@ class Threads:
         interrupted it and it has the message. None: it has ended, and the next one may begin; an interrupted turn with another message
         has ended before this returns. `Conflict`: `wanted` names it, and it has another message. `AgentBusy`: it runs, and was not
         interrupted, or another caller of this process waits for it; or it waits for a person."""
-        host, id, inner = self.host, turn_id(number), self.inner(thread)
+        host = self.host
+        id = turn_id(number)
+        inner = self.inner(thread)
         record = await host.record(id, inner)
         if record is None:
             return None
@@ -134,7 +136,8 @@ class Threads:
                     await self._save_ended(thread, number, record)
                 return None
         begun = self._begun(record, thread, number)
-        same, has_id = _is_same(record, begun, wanted), begun.id == wanted.id
+        same = _is_same(record, begun, wanted)
+        has_id = begun.id == wanted.id
         if wanted.turn is not None or (wanted.id and has_id):
             if not same or (wanted.id and not has_id):
                 raise Conflict(_other_message(wanted, thread))
@@ -220,7 +223,9 @@ class Threads:
             return await self._ended(thread, number)
 
     async def _ended(self, thread: str, number: int) -> AgentResult:
-        host, id, inner = self.host, turn_id(number), self.inner(thread)
+        host = self.host
+        id = turn_id(number)
+        inner = self.inner(thread)
         # A process may die between the turn's document and the end of its call: then there is nothing to wait for.
         document = None if host.lives(id, inner) else await self.memory.turn(host, thread, number)
         if document is None:

@@ -70,7 +70,8 @@ class Actor:
             if record is None:
                 items.append(Result.of(use, call_id, _GONE, failed=True, code="not_found"))
             elif record.state.is_terminal:
-                result, most = await after_call(turn, use, result_of(record)), self._max_observation
+                result = await after_call(turn, use, result_of(record))
+                most = self._max_observation
                 items.append(_shown(use, result, most) or await _cut(turn, use, result, most))
         if items:
             turn.record_news([msgspec.structs.replace(item, background=True) for item in items])
@@ -104,7 +105,8 @@ class _ToolStep:
         self.watch: Stopwatch | None = None
 
     async def run(self) -> Ending | None:
-        turn, stop = self.turn, None
+        turn = self.turn
+        stop = None
         for number, use in enumerate(self.message.uses, start=1):
             forbidden = turn.count_call(use)
             if forbidden is not None:
@@ -113,7 +115,8 @@ class _ToolStep:
             if use.id not in self.results:
                 self.wanted.append((number, use))
         monotonic, now = turn.clock.monotonic, turn.clock.now
-        started, since = monotonic(), now()
+        started = monotonic()
+        since = now()
         left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         if left is not None and self.wanted:
             self.watch = Stopwatch(turn.clock, left, turn.host.caller, turn.thread)
@@ -176,7 +179,8 @@ class _ToolStep:
     async def _make_several(self) -> None:
         """A result that arrives while other calls run is recorded at once: an approval may take longer than the retention of ended
         calls."""
-        rest, left = iter(self.wanted), len(self.wanted)
+        rest = iter(self.wanted)
+        left = len(self.wanted)
         ended: list[str] = []
         later: asyncio.Handle | None = None
 
@@ -212,13 +216,15 @@ class _ToolStep:
         """
         turn, watch = self.turn, self.watch
         turn.leave_if_closing()
-        call_id, host = turn.call_id(number, use), turn.host
+        call_id = turn.call_id(number, use)
+        host = turn.host
         if watch is not None and use.name not in turn.frontend:  # the time of a frontend is its user's
             watch.begin(call_id)
         try:
             may_be_made = turn.resumed or outages is not None
             known = await host.made(call_id, turn.thread) if may_be_made else None
-            why, arguments = _denial(turn, use), _arguments(use)
+            why = _denial(turn, use)
+            arguments = _arguments(use)
             if known is None and why is None and turn.middleware.before_tool:
                 arguments, why = await before_call(turn, use, arguments, call_id)
                 sending = turn.sent()  # a decision is durable before the call that follows from it
@@ -293,11 +299,13 @@ class _ToolStep:
         for number, use in self.wanted:
             if use.id in self.results:
                 continue
-            call_id, record = turn.call_id(number, use), None
+            call_id = turn.call_id(number, use)
+            record = None
             with suppress(ClicketError):  # a call gets a result also if the store is unavailable
                 record = await turn.host.record(call_id, turn.thread)
             if record is not None and record.state.is_terminal and record.state is not State.CANCELLED:
-                result, most = await self._checked(use, result_of(record)), self.max_observation
+                result = await self._checked(use, result_of(record))
+                most = self.max_observation
                 self.results[use.id] = _shown(use, result, most) or await _cut(turn, use, result, most)
             else:
                 state = str(State.CANCELLED)
@@ -336,7 +344,8 @@ def _failed(use: ToolUse, call_id: str, error: Exception) -> Result:
 
 async def _cut(turn: Turn, use: ToolUse, result: ToolResult, max_observation: int) -> Result:
     """The beginning of a long result; the whole is stored as an artifact."""
-    host, text = turn.host, result.content
+    host = turn.host
+    text = result.content
 
     async def keep() -> str:
         if result.artifact is None:

@@ -183,7 +183,9 @@ class Turn:
         """Record an entry, and publish its events when it is durable. `soon`: the commit may wait for the next entry."""
         if self.fork:
             entry = msgspec.structs.replace(entry, fork=self.fork)
-        shown, then, sensitive = entry, None, self.sensitive
+        shown = entry
+        then = None
+        sensitive = self.sensitive
         if not sensitive.is_empty:
             shown, text = sensitive.entry(entry), sensitive.text(text)
         if self.feed.readers:
@@ -253,11 +255,24 @@ class Turn:
     def replay(self) -> None:
         """Begin again with the entries on record, as after a crash. All of them are durable."""
         Turn.__init__(
-            self, self.host, self._log.read_again(), self.feed,
-            thread=self.thread, number=self.number, mark=self.mark, message=self.message, history=self.messages[: self.begins],
-            limits=self.limits, tag=self.tag, frontend=tuple(self.frontend.values()), tools=self.tools, system=self.system,
-            id=self.id, middleware=self.middleware, output=self.output,
-        )  # fmt: skip
+            self,
+            self.host,
+            self._log.read_again(),
+            self.feed,
+            thread=self.thread,
+            number=self.number,
+            mark=self.mark,
+            message=self.message,
+            history=self.messages[: self.begins],
+            limits=self.limits,
+            tag=self.tag,
+            frontend=tuple(self.frontend.values()),
+            tools=self.tools,
+            system=self.system,
+            id=self.id,
+            middleware=self.middleware,
+            output=self.output,
+        )
 
     # Decisions of middleware.
 
@@ -321,7 +336,8 @@ class Turn:
     ) -> ChatMessage:
         """`spend`: what the ledger needs to count the reply, also after a crash; the reply's usage has been checked for it. `model`: of a
         chain, the one that answered."""
-        step, usage = self.steps + 1, reply.usage if spend is not None else counted(reply.usage)
+        step = self.steps + 1
+        usage = reply.usage if spend is not None else counted(reply.usage)
         if refused is not None:
             reply = msgspec.structs.replace(reply, uses=())
         message = assistant_message(reply, self.mark, step, self._ids, not self.fork)
@@ -331,9 +347,19 @@ class Turn:
         now = self.clock.now
         mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
         entry = Reply.of(
-            message, mark=mark, tag=tag, step=step, usage=usage, total=self.spent.usage, took=took, at=now(),
-            ended=self.answer_end, spend=spend, refused=refused, model=model,
-        )  # fmt: skip
+            message,
+            mark=mark,
+            tag=tag,
+            step=step,
+            usage=usage,
+            total=self.spent.usage,
+            took=took,
+            at=now(),
+            ended=self.answer_end,
+            spend=spend,
+            refused=refused,
+            model=model,
+        )
         names: list[str] = []
         looked_at: list[Any] = []
         if message.content:
@@ -459,11 +485,14 @@ class Turn:
         if self.feed.readers:
             self.feed.publish(
                 AgentEvent(
-                    type=type, thread=self.thread, turn=self.number, at=self.clock.now(),
+                    type=type,
+                    thread=self.thread,
+                    turn=self.number,
+                    at=self.clock.now(),
                     step=self.steps + 1 if type in ("delta", "retry") else self.steps,
                     data={**data, "fork": self.fork} if self.fork else data,
                 )
-            )  # fmt: skip
+            )
 
     def call_id(self, number: int, use: ToolUse) -> str:
         """The id of a tool call of this step; the same in every process that runs the turn."""
@@ -504,12 +533,25 @@ class Turn:
     def forked(self, name: str, message: str, max_steps: int) -> Turn:
         """A concurrent branch of the turn, for one task. It starts with the turn's messages and shares its budget."""
         fork = Turn(
-            self.host, self._log, self.feed,
-            thread=self.thread, number=self.number, mark=f"{self.mark}.{name}", message=message,
-            history=self.messages, limits=self.limits, tag=self.tag, fork=name, spent=self.spent, sensitive=self.sensitive,
-            frontend=tuple(self.frontend.values()), tools=self.tools, system=self.system, record=self.record,
+            self.host,
+            self._log,
+            self.feed,
+            thread=self.thread,
+            number=self.number,
+            mark=f"{self.mark}.{name}",
+            message=message,
+            history=self.messages,
+            limits=self.limits,
+            tag=self.tag,
+            fork=name,
+            spent=self.spent,
+            sensitive=self.sensitive,
+            frontend=tuple(self.frontend.values()),
+            tools=self.tools,
+            system=self.system,
+            record=self.record,
             middleware=self.middleware,
-        )  # fmt: skip
+        )
         fork.max_steps = max_steps
         return fork
 

@@ -111,12 +111,24 @@ class TurnLifecycle:
         identity = self.identity
         began = Identity.in_entry(record.begun) or identity
         turn = Turn(
-            host, log, feed,
-            thread=thread, number=number, mark=f"{identity.name}.{number}", message=message,
-            history=known.messages, limits=self._limits, tag=tag, frontend=frontend,
-            tools=both(began.tools, identity.tools), system=began.system_in_place_of(identity.system), id=id, record=record,
-            middleware=self._middleware, output=self._output_of(began),
-        )  # fmt: skip
+            host,
+            log,
+            feed,
+            thread=thread,
+            number=number,
+            mark=f"{identity.name}.{number}",
+            message=message,
+            history=known.messages,
+            limits=self._limits,
+            tag=tag,
+            frontend=frontend,
+            tools=both(began.tools, identity.tools),
+            system=began.system_in_place_of(identity.system),
+            id=id,
+            record=record,
+            middleware=self._middleware,
+            output=self._output_of(began),
+        )
         place = (host.caller, thread)
         self.turns[place] = turn
         try:
@@ -224,14 +236,19 @@ class TurnLifecycle:
             if turn.stopping == "shutdown" or turn.lost:
                 raise
             if _cancelled(turn):
-                raised, state, stopped = cancelled, AgentState.IDLE, "cancelled"
+                raised = cancelled
+                state = AgentState.IDLE
+                stopped = "cancelled"
                 text = "Terminated: Cancelled" if turn.spent.steps else NO_STEPS
             else:
                 raised = RuntimeError("the model, or a window, raised CancelledError, but the run was not cancelled")
                 state, stopped, text = AgentState.ERROR, None, ""
         except Exception as error:
             turn.leave_if_closing()
-            raised, state, stopped, text = error, AgentState.ERROR, None, ""
+            raised = error
+            state = AgentState.ERROR
+            stopped = None
+            text = ""
         AGENT.advance(AgentState.RUNNING, state)
         return await self._end(turn, state, stopped, text, raised), raised
 
@@ -242,10 +259,18 @@ class TurnLifecycle:
         error = "" if state is not AgentState.ERROR or raised is None else mask.text(_error_text(raised))
         code = raised.code if error and isinstance(raised, ClicketError) else ""
         ending = Ended(
-            state=state, stopped=stopped or "", text=text, steps=spent.steps, calls=spent.calls, usage=spent.usage,
-            at=turn.clock.now(), ended=turn.answer_end if stopped == "finished" else None,
-            value=turn.answer.value if stopped == "finished" and turn.answer is not None else None, error=error, code=code,
-        )  # fmt: skip
+            state=state,
+            stopped=stopped or "",
+            text=text,
+            steps=spent.steps,
+            calls=spent.calls,
+            usage=spent.usage,
+            at=turn.clock.now(),
+            ended=turn.answer_end if stopped == "finished" else None,
+            value=turn.answer.value if stopped == "finished" and turn.answer is not None else None,
+            error=error,
+            code=code,
+        )
         messages = turn.new_messages
         if not mask.is_empty:
             messages = [mask.message(message) for message in messages]

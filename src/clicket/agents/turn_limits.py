@@ -74,7 +74,10 @@ def counted(usage: object) -> Usage:
     """The usage that a model reported, with values that are not finite and non-negative replaced by 0."""
     if not isinstance(usage, Usage):
         return Usage()
-    into, out, cached, cost = usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cost
+    into = usage.input_tokens
+    out = usage.output_tokens
+    cached = usage.cached_tokens
+    cost = usage.cost
     if (
         type(into) is type(out) is type(cached) is int
         and into >= 0 <= out

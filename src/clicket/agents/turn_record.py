@@ -168,7 +168,8 @@ class TurnRecord:
 
     def calls(self, limits: Limits) -> int:
         """How many tool calls the replies made: those that the limits allow. A planner's only change its plan."""
-        spent, repeats = Spent(), defaultdict[str, Repeats](Counter)
+        spent = Spent()
+        repeats = defaultdict[str, Repeats](Counter)
         for reply in self.replies:
             if reply.mark:
                 for use in reply.message.uses:

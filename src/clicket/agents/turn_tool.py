@@ -100,7 +100,8 @@ class TurnTool(ToolDefaults):
             each.replaced = True
         self._standing = {digest: each for digest, each in self._standing.items() if each.in_use}
         standing = self._standing.pop(identity.digest, None) or _Standing(lifecycle)
-        standing.lifecycle, standing.replaced = lifecycle, False
+        standing.lifecycle = lifecycle
+        standing.replaced = False
         self._standing[identity.digest] = standing
         in_use = InUse()
         standing.in_use.add(in_use)
@@ -126,7 +127,10 @@ class TurnTool(ToolDefaults):
         return (standing or next(reversed(self._standing.values()))).lifecycle
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
-        log, thread, number, run = turn_log_of(ctx), bound["thread"], bound["turn"], bound["run"]
+        log = turn_log_of(ctx)
+        thread = bound["thread"]
+        number = bound["turn"]
+        run = bound["run"]
         lifecycle = self.starting.pop(run, None) or self._to_continue(log.entries)
         try:
             host = self._host.acting_for(ctx.caller, log.scopes, log.requesters)
@@ -135,10 +139,16 @@ class TurnTool(ToolDefaults):
         key = (host.caller, thread)
         try:
             result, raised = await lifecycle.run(
-                host, log, self.streams.feed(*key),
-                thread=thread, number=number, message=bound["message"], tag=run[-_TAG:],
-                frontend=offers_in(bound.get("frontend", ())), id=bound.get("id", ""),
-            )  # fmt: skip
+                host,
+                log,
+                self.streams.feed(*key),
+                thread=thread,
+                number=number,
+                message=bound["message"],
+                tag=run[-_TAG:],
+                frontend=offers_in(bound.get("frontend", ())),
+                id=bound.get("id", ""),
+            )
         finally:
             self.streams.release(*key)
         if run in self.endings:

@@ -56,7 +56,8 @@ def bars(figures: Sequence[Figure], width: int, *, plain: bool) -> Table | None:
     for bucket, count in counts.items():
         top = ceil(bucket / PER_DOUBLING)
         doublings[top] = doublings.get(top, 0) + count
-    most, total = max(doublings.values()), sum(doublings.values())
+    most = max(doublings.values())
+    total = sum(doublings.values())
     cells = max(min(width - 40, _MAX_CELLS), _MIN_CELLS)
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
     table.add_column(justify="right", no_wrap=True, style=_GREY)
@@ -105,7 +106,8 @@ def _line(counts: Mapping[int, int], low: int, high: int, cells: int, *, plain: 
     columns = [0] * cells
     for bucket, count in counts.items():
         columns[min((bucket - low) * cells // (high - low + 1), cells - 1)] += count
-    heights, most = (_PLAIN_HEIGHTS if plain else _HEIGHTS), max(columns)
+    heights = _PLAIN_HEIGHTS if plain else _HEIGHTS
+    most = max(columns)
     steps = len(heights) - 1
     return Text("".join(heights[ceil(column / most * steps)] for column in columns), style="cyan")
 

@@ -56,9 +56,13 @@ def fitted(columns: Sequence[Column], width: int) -> Table:
             room = min(column.width, column.needed + max(left, 0))
             left -= room - column.needed
         table.add_column(
-            column.name, no_wrap=not column.keep, overflow="fold" if column.keep else "ellipsis", style=column.style,
-            justify="right" if column.right else "left", width=room if column.least is not None else None,
-        )  # fmt: skip
+            column.name,
+            no_wrap=not column.keep,
+            overflow="fold" if column.keep else "ellipsis",
+            style=column.style,
+            justify="right" if column.right else "left",
+            width=room if column.least is not None else None,
+        )
     for number in range(len(shown[0].cells) if shown else 0):
         table.add_row(*(Text(cell) if isinstance(cell := column.cells[number], str) else cell for column in shown))
     return table

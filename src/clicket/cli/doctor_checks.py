@@ -121,7 +121,8 @@ async def _notices(runtime: Runtime) -> Check:
 
 
 async def _owners(runtime: Runtime) -> Check:
-    owners, left = await Owners.of(runtime), await orphans(runtime)
+    owners = await Owners.of(runtime)
+    left = await orphans(runtime)
     found = f"{len(owners.alive)} alive, {len(owners.gone)} dead"
     if not left:
         return Check(name="owners", found=f"{found}; no call has a dead owner")

@@ -20,9 +20,13 @@ class ProgressBar:
         self._line_every = line_every
         self._printed_at = time.monotonic()
         self._bar = Progress(
-            SpinnerColumn(), BarColumn(bar_width=28), TextColumn("{task.description}", markup=False),
-            console=terminal.err, transient=True, disable=not terminal.interactive,
-        )  # fmt: skip
+            SpinnerColumn(),
+            BarColumn(bar_width=28),
+            TextColumn("{task.description}", markup=False),
+            console=terminal.err,
+            transient=True,
+            disable=not terminal.interactive,
+        )
         self._task = self._bar.add_task(text, total=None)
 
     def __enter__(self) -> Self:

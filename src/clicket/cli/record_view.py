@@ -91,9 +91,13 @@ def _admission(record: Record) -> Iterator[Bar]:
             ok = stage.outcome == "ok"
             end = mark + stage.duration
             yield Bar(
-                label=name, begin=mark, end=end, length=stage.duration,
-                style="green" if ok else "red", note="" if ok else stage.outcome,
-            )  # fmt: skip
+                label=name,
+                begin=mark,
+                end=end,
+                length=stage.duration,
+                style="green" if ok else "red",
+                note="" if ok else stage.outcome,
+            )
             mark = end
 
 
@@ -104,9 +108,13 @@ def _completion(record: Record) -> Iterator[Bar]:
             ok = data["outcome"] == "ok"
             made = size(record.sizes["process"]) if data["stage"] == "process" else "without its write"
             yield Bar(
-                label=data["stage"], begin=event.at - data["duration"], end=event.at, length=data["duration"],
-                style="green" if ok else "red", note=made if ok else data["outcome"],
-            )  # fmt: skip
+                label=data["stage"],
+                begin=event.at - data["duration"],
+                end=event.at,
+                length=data["duration"],
+                style="green" if ok else "red",
+                note=made if ok else data["outcome"],
+            )
 
 
 def _waits_and_attempts(record: Record, now: float) -> Iterator[Bar]:
@@ -128,7 +136,8 @@ def _waits_and_attempts(record: Record, now: float) -> Iterator[Bar]:
         elif event.type == "attempt_started":
             if waiting is not None:
                 yield _wait(waiting, event.at)
-            waiting, running = None, event
+            waiting = None
+            running = event
         elif event.type == "state_changed":
             if event.state is State.INITIALIZING and waiting is not None:
                 yield _wait(waiting, event.at)

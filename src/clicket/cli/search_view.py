@@ -79,7 +79,8 @@ def print_answer(terminal: Terminal, result: ToolResult, saved: list[str]) -> No
         terminal.say(clean(note), style="yellow")
     for statement in output["unsupported"]:
         terminal.say(f"left out, because no source says so: {clean(statement)}", style="yellow")
-    rounds, found = len(output["rounds"]), output["documents_found"]
+    rounds = len(output["rounds"])
+    found = output["documents_found"]
     how = "from the cache" if result.cached else duration(result.duration)
     parts = [count_of(found, "document"), count_of(rounds, "round"), how, f"clicket show {result.call_id}"]
     terminal.say(" · ".join([*parts, *(f"saved {path}" for path in saved)]), style="bright_black")

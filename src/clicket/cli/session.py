@@ -200,5 +200,9 @@ def summary_of(record: Record) -> dict[str, Any]:
     for name in ("events", "output", "content", "stages", "arguments"):
         del whole[name]
     return {
-        **whole, "attempts": len(record.attempts), "worker": record.worker, "host": record.host, "success": record.success,
-    }  # fmt: skip
+        **whole,
+        "attempts": len(record.attempts),
+        "worker": record.worker,
+        "host": record.host,
+        "success": record.success,
+    }

@@ -101,8 +101,10 @@ class WorkerLog:
             silence_stdout()
 
     def ready(self, runtime: Runtime, tools: Sequence[str], health_port: int | None = None) -> None:
-        store, most = runtime.store, runtime.settings.max_concurrency
-        labels, id = list(runtime.settings.labels), runtime.workers.id
+        store = runtime.store
+        most = runtime.settings.max_concurrency
+        labels = list(runtime.settings.labels)
+        id = runtime.workers.id
         facts: dict[str, Any] = {
             "store": store.url,
             "durability": store.durability,

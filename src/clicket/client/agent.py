@@ -116,7 +116,9 @@ class RemoteAgent:
     ) -> AsyncIterator[AgentEvent]:
         """Run one turn and give its events; the last is `final` or `error`. A stream that breaks is opened again after the last event.
         `turn` and `id` as in `Agent.run`."""
-        is_named, after, reconnection = turn is not None or id is not None, "", Reconnection()
+        is_named = turn is not None or id is not None
+        after = ""
+        reconnection = Reconnection()
         turn = turn if is_named else await self._next(thread)
         while True:
             source = self._read(thread, after, follow=True) if after else self._send(message, thread, turn, id)
@@ -186,7 +188,8 @@ class RemoteAgent:
 
     async def _post(self, message: str, thread: str, **more: Any) -> Any:
         """Send a message until the server answers. The number makes it the same turn, however often it is sent."""
-        path, body = f"{self._path(thread)}/messages", self._body(message, **more)
+        path = f"{self._path(thread)}/messages"
+        body = self._body(message, **more)
         try:
             return await self._connection.post_until_answered(path, body, tries=_TRIES)
         except ProblemResponse as refused:

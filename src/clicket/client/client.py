@@ -171,14 +171,21 @@ class Client:
 
     async def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
         """Cancel a call. True: it was cancelled, or the request is on record for the process that runs it; False: it had ended."""
-        path, query = f"/calls/{path_segment(id)}/cancel", {"thread": thread}
+        path = f"/calls/{path_segment(id)}/cancel"
+        query = {"thread": thread}
         return await self._connection.read_field("POST", path, "cancelled", bool, query=query, body={"reason": reason})
 
     approve, deny, respond = approve, deny, respond
 
     async def dead(
-        self, *, tool: str | None = None, thread: str | None = None, limit: int = 100, cursor: str | None = None, requeued: bool = False
-    ) -> DeadPage:  # fmt: skip
+        self,
+        *,
+        tool: str | None = None,
+        thread: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        requeued: bool = False,
+    ) -> DeadPage:
         """Calls that were given up, newest first; as in `clicket.Runtime.dead`."""
         query = {"tool": tool, "thread": thread, "limit": limit, "cursor": cursor, "requeued": requeued or None}
         return await self._connection.get("/dead", DeadPage, query=query)

@@ -261,7 +261,8 @@ class Reconnection:
 
     def reset(self) -> None:
         """The stream delivered something."""
-        self._failures, self._delay = 0, _FIRST_DELAY
+        self._failures = 0
+        self._delay = _FIRST_DELAY
 
     def failed(self, error: ServerUnavailable) -> None:
         """Count a failure. Raises the error when there were too many in a row."""

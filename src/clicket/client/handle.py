@@ -53,7 +53,8 @@ class CallHandle:
         """Cancel the call. True: it was cancelled, or the request is on record; False: it had ended already."""
         if self._outcome is not None:
             return False
-        path, query = f"/calls/{path_segment(self.id)}/cancel", {"thread": self.thread}
+        path = f"/calls/{path_segment(self.id)}/cancel"
+        query = {"thread": self.thread}
         return await self._connection.read_field("POST", path, "cancelled", bool, query=query, body={"reason": reason})
 
     def __repr__(self) -> str:
@@ -74,7 +75,8 @@ async def result_of_record(connection: Connection, record: Record) -> ToolResult
 
 async def follow(connection: Connection, id: str, thread: str, after: int) -> AsyncIterator[Event]:
     """The call's events after number `after`, those on record and then live ones."""
-    at, reconnection = after, Reconnection()
+    at = after
+    reconnection = Reconnection()
     while True:
         try:
             async for event in _read(connection, id, thread, at):
@@ -97,7 +99,8 @@ async def _has_ended(connection: Connection, id: str, thread: str, at: int) -> b
 
 
 async def _read(connection: Connection, id: str, thread: str, after: int) -> AsyncIterator[Event]:
-    path, query = f"/calls/{path_segment(id)}/events", {"thread": thread}
+    path = f"/calls/{path_segment(id)}/events"
+    query = {"thread": thread}
     async with connection.events(path, query=query, last_id=str(after)) as events:
         async for each in events:
             event = decoded(each.data, Event)

@@ -101,7 +101,11 @@ class ThreadHub:
                 before = known.get(name, state)
                 if before.status is not state.status:
                     yield Change(
-                        thread=self.thread, tool=name, before=before.status, after=state.status,
-                        reason=state.reason, at=state.last_updated,
-                    )  # fmt: skip
+                        thread=self.thread,
+                        tool=name,
+                        before=before.status,
+                        after=state.status,
+                        reason=state.reason,
+                        at=state.last_updated,
+                    )
             known = states

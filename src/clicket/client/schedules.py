@@ -23,8 +23,15 @@ class Schedules:
         self._connection = connection
 
     async def put(
-        self, name: str, cron: str, tool: str, arguments: Arguments = None, *, by: str = "", **options: Unpack[ScheduleOptions]
-    ) -> Schedule:  # fmt: skip
+        self,
+        name: str,
+        cron: str,
+        tool: str,
+        arguments: Arguments = None,
+        *,
+        by: str = "",
+        **options: Unpack[ScheduleOptions],
+    ) -> Schedule:
         """Make or change a schedule; needs the scope `call`."""
         body: dict[str, Any] = {"cron": cron, "tool": tool, **options}
         if arguments is not None:

@@ -161,9 +161,15 @@ class CredentialBook:
         self.documents.check()
         now = self._clock.now()
         new = StoredCredential(
-            id=system.random_hex(8), caller=caller, provider=provider.name, kind=kind, created_at=now, updated_at=now,
-            expires_at=expires_at, scopes=granted.scopes if granted.scopes is not None else provider.scopes,
-        )  # fmt: skip
+            id=system.random_hex(8),
+            caller=caller,
+            provider=provider.name,
+            kind=kind,
+            created_at=now,
+            updated_at=now,
+            expires_at=expires_at,
+            scopes=granted.scopes if granted.scopes is not None else provider.scopes,
+        )
         new = self.documents.seal(new, _secret(granted))
         while True:  # it replaces whatever is there, and a refresh that is under way loses
             before = await self.documents.read(caller, provider.name)

@@ -193,10 +193,15 @@ class Connecting:
 
     def _request(self, invitation: Invitation, endpoints: Endpoints, cookie: str) -> _Request:
         return _Request(
-            caller=invitation.caller, provider=invitation.provider, expires_at=self._now() + _STATE_LASTS,
-            cookie=_digest(cookie), issuer=endpoints.issuer, token_url=endpoints.token_url,
-            sends_issuer=endpoints.sends_issuer, origin=_origin(endpoints.authorize_url),
-        )  # fmt: skip
+            caller=invitation.caller,
+            provider=invitation.provider,
+            expires_at=self._now() + _STATE_LASTS,
+            cookie=_digest(cookie),
+            issuer=endpoints.issuer,
+            token_url=endpoints.token_url,
+            sends_issuer=endpoints.sends_issuer,
+            origin=_origin(endpoints.authorize_url),
+        )
 
     async def check(self, state: str) -> None:
         """Raise `ConnectRefused` if no request with this state is open. It changes nothing."""

@@ -68,10 +68,18 @@ class StoredCredential(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shown(self) -> Credential:
         return Credential(
-            id=self.id, caller=self.caller, provider=self.provider, kind=self.kind,
-            status="ready" if self.status == "ready" else "expired", scopes=self.scopes, refreshable=self.refreshable,
-            created_at=self.created_at, updated_at=self.updated_at, expires_at=self.expires_at, reason=self.reason,
-        )  # fmt: skip
+            id=self.id,
+            caller=self.caller,
+            provider=self.provider,
+            kind=self.kind,
+            status="ready" if self.status == "ready" else "expired",
+            scopes=self.scopes,
+            refreshable=self.refreshable,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            expires_at=self.expires_at,
+            reason=self.reason,
+        )
 
 
 class CredentialDocuments:

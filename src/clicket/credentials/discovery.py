@@ -141,7 +141,8 @@ def _covers(resource: Any, url: str) -> bool:
     """Is the resource this URL, or a part of the path above it?"""
     if not isinstance(resource, str) or not _same_host(resource, url):
         return False
-    above, path = urlsplit(resource).path.rstrip("/"), urlsplit(url).path.rstrip("/")
+    above = urlsplit(resource).path.rstrip("/")
+    path = urlsplit(url).path.rstrip("/")
     return path == above or path.startswith(f"{above}/")
 
 

@@ -188,9 +188,12 @@ class OAuth:
         if endpoints.scopes:
             wanted["scope"] = " ".join(endpoints.scopes)
         answer = await self._http.post(
-            provider, endpoints.registration_url, msgspec.json.encode(wanted), {"content-type": "application/json"},
+            provider,
+            endpoints.registration_url,
+            msgspec.json.encode(wanted),
+            {"content-type": "application/json"},
             what="the registration of a client",
-        )  # fmt: skip
+        )
         id, secret = answer.get("client_id"), answer.get("client_secret", "")
         if not isinstance(id, str) or not id or not isinstance(secret, str):
             raise ProviderUnreachable(f"provider {provider.name!r} registered a client without an id.")
@@ -214,7 +217,9 @@ def challenge_of(verifier: str) -> str:
 
 
 def _granted(provider: Provider, answer: Mapping[str, Any]) -> Granted:
-    access, refresh, kind = answer.get("access_token"), answer.get("refresh_token"), answer.get("token_type", "bearer")
+    access = answer.get("access_token")
+    refresh = answer.get("refresh_token")
+    kind = answer.get("token_type", "bearer")
     usable = isinstance(access, str) and 0 < len(access) <= _MAX_TOKEN and access.isascii() and access.isprintable()
     if not usable or not isinstance(kind, str) or kind.lower() != "bearer" or " " in str(access):
         raise ProviderRefused(f"provider {provider.name!r} gave a token that is no bearer token.")

@@ -62,7 +62,10 @@ class Admission:
             return None
         if self._phase.closing or self._journal.unsaved:
             self._check_open()
-        now, monotonic, made, unless = self._now, self._monotonic, new_id(), None
+        now = self._now
+        monotonic = self._monotonic
+        made = new_id()
+        unless = None
         if may_repeat and request.id:
             unless = place_of(request.id, request.thread, origin.caller)
         entry = Entry(
@@ -87,7 +90,8 @@ class Admission:
         self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False, may_repeat: bool = False
     ) -> Call:
         """Accept a call after the hub has read what it needs. There is no wait between its check and the acceptance."""
-        trial, judged = None, await self._pipeline.judge_ahead(request)
+        trial = None
+        judged = await self._pipeline.judge_ahead(request)
         if self._hub.needs_look(request.tool, request.thread, origin.caller):
             trial = await self._hub.look(request.tool, request.thread, origin.caller)
         try:
@@ -120,7 +124,10 @@ class Admission:
         """
         if self._phase.closing or self._journal.unsaved:
             self._check_open()
-        made, caller, now, unless = new_id(), origin.caller, self._now(), None
+        made = new_id()
+        caller = origin.caller
+        now = self._now()
+        unless = None
         if may_repeat and request.id:
             unless = place_of(request.id, request.thread, caller)
         entry = Entry(request.id or made, request.thread, caller, request.tool, now, request.priority, internal, unless)
@@ -134,7 +141,8 @@ class Admission:
 
     def _admit(self, call: Call, judged: Judged | None, may_defer: bool = False) -> None:
         """Run the first three stages, then send the call to a person, to the cache, or to the queue for a slot."""
-        now, share = call.submitted_at, self._share
+        now = call.submitted_at
+        share = self._share
         if self._limiter.used:
             share.note_several(now)
         self._store.group_appends = now < share.several_until

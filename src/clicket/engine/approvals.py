@@ -129,7 +129,8 @@ class Approvals:
         self._journal.wait_for(call.entry, None)
         self._timers.end_wait(call)
         if verdict is AfterDecision.DENY:
-            by, why = decision.get("by") or "an approver", f": {decision['reason']}" if decision.get("reason") else ""
+            by = decision.get("by") or "an approver"
+            why = f": {decision['reason']}" if decision.get("reason") else ""
             denied = ApprovalDenied(f"{by} denied the call{why}. Ask again with other arguments, or do without.")
             self._fail(call, describe(denied, retryable=False))
         elif verdict is AfterDecision.ANSWER:
@@ -142,7 +143,8 @@ class Approvals:
 
     def _end_with_answer(self, call: Call, decision: dict[str, Any]) -> None:
         """End the call with a person's answer, which is never cached, if it fits the output schema of the tool as it is here."""
-        output, check = decision.get("output"), output_check(call.required_tool())
+        output = decision.get("output")
+        check = output_check(call.required_tool())
         problems = [] if check is None else check(output)
         if problems:
             error = InvalidInput(problems, "Answer as the tool's output schema says.", whole="(output)")
@@ -158,9 +160,13 @@ class Approvals:
         may have another policy."""
         if not self._policy.is_open and not call.entry.internal:
             self._pipeline.authorize.check(
-                call.tool, call.entry.tool, call.given,
-                thread=call.thread, caller=call.caller, scopes=call.origin.scopes,
-            )  # fmt: skip
+                call.tool,
+                call.entry.tool,
+                call.given,
+                thread=call.thread,
+                caller=call.caller,
+                scopes=call.origin.scopes,
+            )
 
     def _take_edit(self, call: Call, decision: dict[str, Any]) -> bool:
         """Give the call the arguments of the decision, if they fit."""

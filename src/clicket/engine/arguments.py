@@ -34,7 +34,9 @@ def in_force(vault: Vault, id: str, events: Sequence[Event], known: Call | None 
     """Arguments, metadata, and whether either is lost. `known`: the call as this process had it before it lost it."""
     first = events[0].data
     identity = identity_of(id, first)
-    arguments, metadata, lost = first.get("arguments"), first.get("metadata"), False
+    arguments = first.get("arguments")
+    metadata = first.get("metadata")
+    lost = False
     if "arguments_hash" in first:
         whole = vault.unseal(identity, "created", first) or _known(vault, identity, first, known)
         lost = whole is None
@@ -83,7 +85,8 @@ class ArgumentsOnRecord:
         elif same and "arguments" in first.data:
             try:
                 given = parse_arguments(request.arguments, max_size=self._max_size)
-                shown, kept = first.data["arguments"], first.data.get("arguments_hash")
+                shown = first.data["arguments"]
+                kept = first.data.get("arguments_hash")
                 if kept is None:
                     same = canonical(given) == canonical(shown)
                 else:
@@ -117,7 +120,8 @@ class ArgumentsOnRecord:
         return None if lost else look(arguments, metadata, self._sensitive(first["tool"], first), refuse=False)
 
     def _sensitive(self, tool: str, first: dict[str, Any]) -> frozenset[str]:
-        known, declared = self._registry.get(tool), first.get("sensitive")
+        known = self._registry.get(tool)
+        declared = first.get("sensitive")
         names = frozenset(n for n in declared if type(n) is str) if type(declared) is list else frozenset[str]()
         return names if known is None else names | known.options.sensitive
 
@@ -132,7 +136,8 @@ class ArgumentsOnRecord:
             return edited
         real, _, lost = in_force(self._vault, record.id, record.events, call)
         if lost and call is not None:
-            real, lost = call.arguments, call.arguments is None
+            real = call.arguments
+            lost = call.arguments is None
         meant = edited if lost else restored(edited, record.arguments, real)
         if still_masked(meant, real if not lost else None):
             raise InvalidInput(

@@ -98,9 +98,13 @@ class AuditLog:
     def refused(self, call: Call) -> None:
         """The policy denied a call."""
         self.jot(
-            call.caller, "policy.denied",
-            call=call.id, tool=call.entry.tool, thread=call.thread, reason=call.reason,
-        )  # fmt: skip
+            call.caller,
+            "policy.denied",
+            call=call.id,
+            tool=call.entry.tool,
+            thread=call.thread,
+            reason=call.reason,
+        )
 
     async def _write(self) -> None:
         try:

@@ -86,7 +86,8 @@ class Caching:
         """How an ending call used the cache; the store writes it with the outcome."""
         if call.cached:
             return CacheUse(key, True)
-        tool, partial = call.tool, call.truncated or call.is_masked or call.tool_artifacts
+        tool = call.tool
+        partial = call.truncated or call.is_masked or call.tool_artifacts
         if tool is None or partial or call.outcome is not State.COMPLETED:
             return CacheUse(key, False)
         if not tool.is_cacheable(call.output):  # a completed call can report something that failed

@@ -138,7 +138,8 @@ class Chores:
 
     def keep(self, since: float | None = None) -> Keep:
         """The runtime's bounds; `since` replaces the configured age."""
-        limits, now = self._limits, self._clock.now()
+        limits = self._limits
+        now = self._clock.now()
         return Keep(
             since=now - limits.retention if since is None else since,
             calls=limits.retention_calls,
@@ -154,7 +155,8 @@ class Chores:
         the store for at least half of the time."""
         await agree(self._clock)  # a date that was moved ahead must not remove calls before their time
         keep = self.keep() if keep is None else keep
-        total, calls = Sweep(), STEPS[1]
+        total = Sweep()
+        calls = STEPS[1]
         while True:
             started = self._clock.monotonic()
             step = await self._store.sweep(keep, calls, on_remove=self._on_remove)

@@ -71,7 +71,8 @@ class CredentialWaits:
     def enter_again(self, call: Call) -> bool:
         """The body is over, because a credential was missing or refused: the call is attempted again once it is there. False: the last
         attempts all ended so while it was there; nothing has changed, and the call is to fail."""
-        entry, rounds = call.entry, _rounds_without_wait(call.entry.events) + 1
+        entry = call.entry
+        rounds = _rounds_without_wait(call.entry.events) + 1
         if rounds >= _MAX_ROUNDS:
             return False
         error = ToolError(
@@ -130,11 +131,13 @@ class CredentialWaits:
         self._inputs.go_on(call)
 
     def _wait(self, call: Call, missing: dict[str, str]) -> None:
-        entry, names = call.entry, tuple(missing)
+        entry = call.entry
+        names = tuple(missing)
         if self._waiting.get(call) == names:
             return
         self._waiting[call] = names
-        before, left = _last_wait(entry.events), self._timeout
+        before = _last_wait(entry.events)
+        left = self._timeout
         if before is not None and before.data.get("left") is not None:  # the time of the wait goes on
             left = max(before.data["left"] - elapsed(self._clock, before.at, before.data), 0.0)
         self._journal.wait_for(entry, "credential")
@@ -172,7 +175,8 @@ class CredentialWaits:
             del self._waiting[call]
         if not self._waiting or self._phase.closing:
             return
-        changes, now = await self._book.documents.changes(), self._clock.monotonic()
+        changes = await self._book.documents.changes()
+        now = self._clock.monotonic()
         if changes != self._seen or now - self._looked_at >= _LOOK_AT_ALL:
             self._seen = changes
             self._look_at_all()

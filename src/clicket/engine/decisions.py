@@ -156,10 +156,16 @@ class Decisions:
         what = "call.answered" if responded else "call.approved" if decision["approved"] else "call.denied"
         more = {"grant": decision["grant"]} if "grant" in decision else {}
         await self._audit.kept(
-            decision["by"], what,
-            call=record.id, tool=record.tool, thread=record.thread, caller=record.caller,
-            reason=decision["reason"], edited="arguments" in decision, **more,
-        )  # fmt: skip
+            decision["by"],
+            what,
+            call=record.id,
+            tool=record.tool,
+            thread=record.thread,
+            caller=record.caller,
+            reason=decision["reason"],
+            edited="arguments" in decision,
+            **more,
+        )
 
     def _edit(self, record: Record, arguments: Any, call: Call | None) -> dict[str, Any]:
         """The part of a decision that replaces the arguments; empty: they equal the present ones."""

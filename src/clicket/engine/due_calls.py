@@ -117,7 +117,8 @@ class DueCalls:
 
     async def _put_away(self, call: Call) -> None:
         assert call.request.not_before is not None
-        entry, due = call.entry, seconds_of(call.request.not_before)
+        entry = call.entry
+        due = seconds_of(call.request.not_before)
         body = _encode(_Waiting(entry.id, entry.thread, entry.caller))
         while not self._phase.closing:
             try:

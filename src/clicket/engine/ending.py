@@ -203,7 +203,9 @@ class Ending:
 
     def answer(self, call: Call, error: ClicketError | None) -> None:
         waiters, call.waiters = call.waiters, ()
-        result, turn, wake = call.result, call.turn, self.wake
+        result = call.result
+        turn = call.turn
+        wake = self.wake
         if turn is not None and not turn.done():  # its caller waits for the start
             wake(turn, result, error)
         for waiter in waiters:
@@ -233,12 +235,28 @@ def result_from(call: Call) -> ToolResult:
         metadata = {**given, **(metadata or {})}
     if call.outcome is _COMPLETED:
         return ToolResult(
-            call_id=entry.id, tool=entry.tool, state=_COMPLETED, output=call.output, content=call.content,
-            truncated=call.truncated, artifact=call.artifact, attempts=entry.attempts, cached=call.cached,
-            duration=call.duration, stages=call.stages, metadata={} if metadata is None else metadata,
-        )  # fmt: skip
+            call_id=entry.id,
+            tool=entry.tool,
+            state=_COMPLETED,
+            output=call.output,
+            content=call.content,
+            truncated=call.truncated,
+            artifact=call.artifact,
+            attempts=entry.attempts,
+            cached=call.cached,
+            duration=call.duration,
+            stages=call.stages,
+            metadata={} if metadata is None else metadata,
+        )
     return ToolResult(
-        call_id=entry.id, tool=entry.tool, state=call.outcome, error=call.error, attempts=entry.attempts,
+        call_id=entry.id,
+        tool=entry.tool,
+        state=call.outcome,
+        error=call.error,
+        attempts=entry.attempts,
         content=failure_text(call.outcome, call.error),
-        cached=call.cached, duration=call.duration, stages=call.stages, metadata={} if metadata is None else metadata,
-    )  # fmt: skip
+        cached=call.cached,
+        duration=call.duration,
+        stages=call.stages,
+        metadata={} if metadata is None else metadata,
+    )

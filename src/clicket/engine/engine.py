@@ -125,48 +125,60 @@ class Engine:
         observers: Observers,
     ) -> None:
         limits, policy = setup.limits, setup.policy
-        shares, max_size, notices = store.durability != "none", limits.max_arguments_size, store.notices
+        shares = store.durability != "none"
+        max_size = limits.max_arguments_size
+        notices = store.notices
         who = Identity(owner=setup.owner, id=worker_id(setup.owner), role=setup.role, labels=setup.labels)
-        driver, phase, tasks, live, plans = (
-            Driver(),
-            Phase(leaves_calls=setup.gives_away),
-            Tasks(),
-            LiveCalls(),
-            Plans(limits),
-        )
+        driver = Driver()
+        phase = Phase(leaves_calls=setup.gives_away)
+        tasks = Tasks()
+        live = LiveCalls()
+        plans = Plans(limits)
         spawn = tasks.spawn
 
         # Calls, slots and work, without what acts on them.
         limiter = Limiter(max_queue=limits.max_queue, start=driver.slots_granted)
         timers = WaitTimers(clock, driver.time_is_up)
         journal = Journal(
-            store, clock, spawn,
-            worker=who.id, host=host_name(who.owner), observers=observers,
-            on_request=driver.on_request, on_unsaved=driver.on_unsaved, on_not_created=driver.on_not_created,
-        )  # fmt: skip
-        slots, rates = SharedSlots(store, clock, phase, spawn), Rates(store, registry, clock, phase)
+            store,
+            clock,
+            spawn,
+            worker=who.id,
+            host=host_name(who.owner),
+            observers=observers,
+            on_request=driver.on_request,
+            on_unsaved=driver.on_unsaved,
+            on_not_created=driver.on_not_created,
+        )
+        slots = SharedSlots(store, clock, phase, spawn)
+        rates = Rates(store, registry, clock, phase)
         gate = SharedSlotGate(limiter, slots, rates, journal, phase, driver, shares=shares, spawn=spawn)
-        audit, arguments = AuditLog(store, clock, spawn), ArgumentsOnRecord(vault, registry, max_size=max_size)
+        audit = AuditLog(store, clock, spawn)
+        arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
         queues = Queues(
-            store, registry,
-            worker=who.id, living=partial(living_workers, store), labels=frozenset(setup.labels),
-            gives_away=setup.gives_away, shares=shares,
-        )  # fmt: skip
+            store,
+            registry,
+            worker=who.id,
+            living=partial(living_workers, store),
+            labels=frozenset(setup.labels),
+            gives_away=setup.gives_away,
+            shares=shares,
+        )
         load = partial(_load, registry, queues, limiter, limits, gives_away=setup.gives_away)
         entry = WorkerEntry(store, clock, who, load=load, inputs=driver, spawn=spawn)
         capacity = Capacity(registry, plans, limiter, queues, entry, gives_away=setup.gives_away)
         claimer = WorkClaimer(store, limiter, clock, phase, capacity, rates, driver, spawn=spawn)
-        offers, placement = Offers(notices, clock, claimer, capacity, driver), Placement(notices, clock)
+        offers = Offers(notices, clock, claimer, capacity, driver)
+        placement = Placement(notices, clock)
         stored_calls = StoredCalls(store, clock, phase, notices, spawn=spawn)
         caching = Caching(store, clock, setup.cache)
         flights = SingleFlight(caching, store, clock, slots, phase, driver, spawn=spawn)
         book = SpendBook(store, clock, who.owner, setup.prices, setup.budgets, spawn)
-        costs, hub = ToolCosts(book, journal, clock, spawn), Hub(registry, store, clock, slots, spawn)
+        costs = ToolCosts(book, journal, clock, spawn)
+        hub = Hub(registry, store, clock, slots, spawn)
         credential_book = CredentialBook(store, vault, clock, setup.credentials, audit=audit.kept, spawn=spawn)
-        lent, connecting = (
-            LentCredentials(credential_book),
-            Connecting(credential_book, store, clock, registry.uses_credential),
-        )
+        lent = LentCredentials(credential_book)
+        connecting = Connecting(credential_book, store, clock, registry.uses_credential)
 
         # The six stages.
         workers, results = Workers(limits.worker_threads, "clicket-worker"), Workers(1, "clicket-results")
@@ -179,9 +191,14 @@ class Engine:
         )
         clocks = Clocks(clock, stop, grace=limits.cancel_grace)
         sinks = SinkParts(
-            journal=journal, store=store, vault=vault, credentials=lent,
-            on_cost=costs.report, limit=clocks.limit, nest=driver.calls_of,
-        )  # fmt: skip
+            journal=journal,
+            store=store,
+            vault=vault,
+            credentials=lent,
+            on_cost=costs.report,
+            limit=clocks.limit,
+            nest=driver.calls_of,
+        )
         bodies = Bodies(workers=workers, processes=processes, cluster=Cluster(setup.ray))
         runner = Runner(clocks, sinks, bodies, driver, chance=chance, max_wait=limits.queue_timeout, spawn=spawn)
         pipeline = Pipeline(
@@ -198,17 +215,43 @@ class Engine:
         )
 
         core = Core(
-            store=store, clock=clock, spawn=spawn, registry=registry, policy=policy, limits=limits, phase=phase, shares=shares,
-            gives_away=setup.gives_away, inputs=driver, journal=journal, pipeline=pipeline, live=live, limiter=limiter, timers=timers,
-            plans=plans, queues=queues, hub=hub, slots=slots, gate=gate, caching=caching, flights=flights,
-            requests=Requests(store, journal), stored_calls=stored_calls, claimer=claimer, arguments=arguments, audit=audit,
-            grants=Grants(store, clock, audit, retention=limits.retention), costs=costs,
-        )  # fmt: skip
+            store=store,
+            clock=clock,
+            spawn=spawn,
+            registry=registry,
+            policy=policy,
+            limits=limits,
+            phase=phase,
+            shares=shares,
+            gives_away=setup.gives_away,
+            inputs=driver,
+            journal=journal,
+            pipeline=pipeline,
+            live=live,
+            limiter=limiter,
+            timers=timers,
+            plans=plans,
+            queues=queues,
+            hub=hub,
+            slots=slots,
+            gate=gate,
+            caching=caching,
+            flights=flights,
+            requests=Requests(store, journal),
+            stored_calls=stored_calls,
+            claimer=claimer,
+            arguments=arguments,
+            audit=audit,
+            grants=Grants(store, clock, audit, retention=limits.retention),
+            costs=costs,
+        )
 
         # The phases of a call, from its end to its beginning.
         ending = Ending(core)
-        approvals, external = Approvals(core, ending), External(core, ending)
-        handover, stopping = HandOver(core, ending, placement), Stopping(core, ending, approvals, external)
+        approvals = Approvals(core, ending)
+        external = External(core, ending)
+        handover = HandOver(core, ending, placement)
+        stopping = Stopping(core, ending, approvals, external)
         reconciling = Reconciling(core, ending, runner, lent, workers, chance)
         credential_waits = CredentialWaits(core, ending, credential_book, timeout=setup.credentials.wait_timeout)
         parking = Parking(core, ending, approvals, external, reconciling, credential_waits)
@@ -224,15 +267,27 @@ class Engine:
         decisions = Decisions(core, ending, handover, stopping)
         kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
         handles = Handles(core, ending, decisions, kept)
-        chores, background = Chores(core, ending, recovery, kept), Background(clock, spawn)
+        chores = Chores(core, ending, recovery, kept)
+        background = Background(clock, spawn)
         draining = Draining(core, ending)
         closing = Closing(core, ending, stopping, runner, processes, (workers, results, judges), tasks, background)
         closing.on_close.extend((book.close, entry.remove, credential_book.close))
         driver.parts = Parts(
-            core=core, ending=ending, handover=handover, external=external, approvals=approvals, stopping=stopping, running=running,
-            next_steps=next_steps, recovery=recovery, sessions=sessions, offers=offers, placement=placement, draining=draining,
+            core=core,
+            ending=ending,
+            handover=handover,
+            external=external,
+            approvals=approvals,
+            stopping=stopping,
+            running=running,
+            next_steps=next_steps,
+            recovery=recovery,
+            sessions=sessions,
+            offers=offers,
+            placement=placement,
+            draining=draining,
             nesting=NestedCallMaker(core, admission, ending, handles, runner),
-        )  # fmt: skip
+        )
         schedule_chores(background, core, chores, entry, offers, sessions, due_calls, credential_waits, connecting)
         notice_handler = NoticeHandler(core, chores, placement, offers)
         store.on_hint, notices.hear = notice_handler.on_hint, notice_handler.on_notice
@@ -241,18 +296,48 @@ class Engine:
         self.process = os.getpid()
         self._loop_watch = LoopWatch(patience=limits.lease / 2)  # at the end of a lease other processes take calls over
         self.schedule_late = LateStats()
-        self.registry, self.store, self.policy, self.limits = registry, store, policy, limits
-        self.clock, self.vault, self.shares, self.phase = clock, vault, shares, phase
-        self.journal, self.live, self.limiter, self.hub, self.pipeline = journal, live, limiter, hub, pipeline
-        self.processes, self.slots, self.caching, self.flights, self.gate = processes, slots, caching, flights, gate
+        self.registry = registry
+        self.store = store
+        self.policy = policy
+        self.limits = limits
+        self.clock = clock
+        self.vault = vault
+        self.shares = shares
+        self.phase = phase
+        self.journal = journal
+        self.live = live
+        self.limiter = limiter
+        self.hub = hub
+        self.pipeline = pipeline
+        self.processes = processes
+        self.slots = slots
+        self.caching = caching
+        self.flights = flights
+        self.gate = gate
         self.claimer, self.stored_calls, self.audit, self.grants = claimer, stored_calls, audit, core.grants
-        self.arguments, self.queues, self.share, self.book = arguments, queues, share, book
-        self.ending, self.running, self.stopping, self.admission = ending, running, stopping, admission
-        self.handover, self.approvals, self.decisions, self.handles = handover, approvals, decisions, handles
-        self.resolutions, self.external_results = Resolutions(core), ExternalResults(core)
+        self.arguments = arguments
+        self.queues = queues
+        self.share = share
+        self.book = book
+        self.ending = ending
+        self.running = running
+        self.stopping = stopping
+        self.admission = admission
+        self.handover = handover
+        self.approvals = approvals
+        self.decisions = decisions
+        self.handles = handles
+        self.resolutions = Resolutions(core)
+        self.external_results = ExternalResults(core)
         self.credentials, self.connecting, self.due_calls = credential_book, connecting, due_calls
-        self.recovery, self.chores, self.background, self.draining = recovery, chores, background, draining
-        self.worker_entry, self.offers, self.tasks, self.closing = entry, offers, tasks, closing
+        self.recovery = recovery
+        self.chores = chores
+        self.background = background
+        self.draining = draining
+        self.worker_entry = entry
+        self.offers = offers
+        self.tasks = tasks
+        self.closing = closing
         self.workers, self.results = workers, results
 
     # Opening and closing.
@@ -340,6 +425,8 @@ def _slots_used(limiter: Limiter, limits: Limits) -> int:
 def _load(registry: Registry, queues: Queues, limiter: Limiter, limits: Limits, *, gives_away: bool) -> Load:
     """For the entry of this worker. A runtime that always gives calls away runs none."""
     return Load(
-        listed=len(registry) > 0, tools=queues.offered(),
-        running=_slots_used(limiter, limits), capacity=0 if gives_away else limits.max_concurrency,
-    )  # fmt: skip
+        listed=len(registry) > 0,
+        tools=queues.offered(),
+        running=_slots_used(limiter, limits),
+        capacity=0 if gives_away else limits.max_concurrency,
+    )

@@ -54,8 +54,11 @@ class External:
 
     def park(self, call: Call) -> None:
         """The body has returned, and the call goes on elsewhere."""
-        entry, attempt, options = call.entry, attempt_of(call), call.required_tool().options
-        now, timeout = self._clock.monotonic(), call.request.timeout or options.timeout
+        entry = call.entry
+        attempt = attempt_of(call)
+        options = call.required_tool().options
+        now = self._clock.monotonic()
+        timeout = call.request.timeout or options.timeout
         began_at = now if attempt.sink is None else attempt.sink.attempt_at
         left = None if timeout is None else max(began_at + timeout - now, 0.0)
         at = self._journal.stamp(entry)
@@ -85,7 +88,9 @@ class External:
 
     def wait_again(self, call: Call, record: Record) -> None:
         """Continue the wait of a call that this process has just taken over. Its body is not run again."""
-        entry, options, now = call.entry, call.required_tool().options, self._clock.monotonic()
+        entry = call.entry
+        options = call.required_tool().options
+        now = self._clock.monotonic()
         notes = (event for event in reversed(entry.events) if event.type == "note")
         since = next((note for note in notes if note.data.get("waiting_for") == "external"), None)
         left = None if since is None else since.data.get("left")

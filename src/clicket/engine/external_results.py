@@ -82,7 +82,8 @@ class ExternalResults:
         plain = self._plain(chunk)
 
         def build(stored: Stored, secrets: Secrets | None) -> dict[str, Any]:
-            shown, before = hide(plain, secrets), [e.data["content"] for e in _of_attempt(stored, "output")]
+            shown = hide(plain, secrets)
+            before = [e.data["content"] for e in _of_attempt(stored, "output")]
             size = sum(map(_size, before))
             if len(before) >= _MAX_OUTPUTS or size + _size(shown) > _MAX_OUTPUT_BYTES:
                 raise UsageError(
@@ -140,13 +141,19 @@ class ExternalResults:
 
     async def _on_written(self, stored: Stored, kind: EventType, data: dict[str, Any]) -> None:
         first = stored.events[0].data
-        thread, caller = first["thread"], first.get("caller", "")
+        thread = first["thread"]
+        caller = first.get("caller", "")
         if kind == "reported":
             issued = _issued(stored.events)[-1]
             await self._audit.kept(
-                str(issued.get("for", "")), "call.reported",
-                call=stored.id, tool=first["tool"], thread=thread, caller=caller, ok="error" not in data,
-            )  # fmt: skip
+                str(issued.get("for", "")),
+                "call.reported",
+                call=stored.id,
+                tool=first["tool"],
+                thread=thread,
+                caller=caller,
+                ok="error" not in data,
+            )
         call = self._live.find(stored.id, thread, caller)
         if call is None:
             self._claimer.nudge()  # it may have no owner

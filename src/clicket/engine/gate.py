@@ -71,7 +71,9 @@ class SharedSlotGate:
     async def _ask(self, call: Call) -> None:
         """Start if the store grants the shared slot and the token, else wait in the queue again."""
         tool = call.required_tool()
-        limit, rate, wait = tool.options.max_concurrency, tool.options.rate, _LOOK_EVERY
+        limit = tool.options.max_concurrency
+        rate = tool.options.rate
+        wait = _LOOK_EVERY
         key: Need = ("tool", tool.name, limit)
         needs_token = rate is not None and not call.token
         try:
@@ -104,7 +106,8 @@ class SharedSlotGate:
 
     def note_wait(self, call: Call) -> None:
         """The call waits in the queue: record that it waits for its tool's rate, if that is why."""
-        tool, entry = call.required_tool(), call.entry
+        tool = call.required_tool()
+        entry = call.entry
         if (
             tool.options.rate is None
             or entry.waiting_for is not None

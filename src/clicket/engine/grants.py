@@ -55,17 +55,30 @@ class Grants:
             raise UsageError(
                 f"call {record.id!r} waits for an approval that no rule of the policy asked for, so no later call can be granted."
             )
-        now, seconds = self._clock.now(), terms.get("seconds")
+        now = self._clock.now()
+        seconds = terms.get("seconds")
         grant = Grant(
-            id=f"gr_{system.random_hex(8)}", tool=record.tool, caller=terms.get("caller", record.caller), by=by,
-            call=record.id, given_at=now, reason=reason, version=record.tool_version or None, thread=terms.get("thread"),
+            id=f"gr_{system.random_hex(8)}",
+            tool=record.tool,
+            caller=terms.get("caller", record.caller),
+            by=by,
+            call=record.id,
+            given_at=now,
+            reason=reason,
+            version=record.tool_version or None,
+            thread=terms.get("thread"),
             arguments=terms.get("arguments"),
-            uses=terms.get("uses"), expires_at=None if seconds is None else now + seconds,
-        )  # fmt: skip
+            uses=terms.get("uses"),
+            expires_at=None if seconds is None else now + seconds,
+        )
         stored = StoredGrant(
-            grant=grant, rule=asked["rule"], identities=tuple(sorted(approver.names)),
-            self_approval=asked.get("self_approval") is True, thread=record.thread, caller=record.caller,
-        )  # fmt: skip
+            grant=grant,
+            rule=asked["rule"],
+            identities=tuple(sorted(approver.names)),
+            self_approval=asked.get("self_approval") is True,
+            thread=record.thread,
+            caller=record.caller,
+        )
         await self._store.put_document(GRANT, _key(grant), msgspec.json.encode(stored), 0)
         return stored
 
@@ -98,14 +111,21 @@ class Grants:
                 body = msgspec.json.encode(msgspec.structs.replace(stored, grant=grant, confirmed=True))
                 if await self._store.put_document(GRANT, document.key, body, document.version):
                     self._audit.jot(
-                        grant.by, "grant.used",
-                        grant=grant.id, call=call.id, tool=grant.tool, thread=call.thread, caller=call.caller, used=grant.used,
-                    )  # fmt: skip
+                        grant.by,
+                        "grant.used",
+                        grant=grant.id,
+                        call=call.id,
+                        tool=grant.tool,
+                        thread=call.thread,
+                        caller=call.caller,
+                        used=grant.used,
+                    )
                     return grant
         return None
 
     async def _fitting(self, call: Call) -> _Found | None:
-        now, question = self._clock.now(), call.question
+        now = self._clock.now()
+        question = call.question
         found = {
             stored.grant.id: (document, stored)
             for document, stored in await self._of_tool(call.entry.tool)
@@ -119,7 +139,8 @@ class Grants:
         requesters = frozenset[str]()
         if not question.self_approval:
             requesters = await names_of_caller(self._store, call.caller) | call.origin.requesters
-        tool, arguments = call.required_tool(), call.arguments
+        tool = call.required_tool()
+        arguments = call.arguments
         assert arguments is not None, "the validate stage has run"
         for stored in narrowest(stored for _, stored in found.values()):
             if requesters & set(stored.identities) or not fit_schema(
@@ -164,7 +185,8 @@ class Grants:
                     f"there is no grant {id!r:.100}.{near} `clicket grants` lists them, and so does `rt.grants.list()`."
                 )
             document, stored = found
-            grant, now = stored.grant, self._clock.now()
+            grant = stored.grant
+            now = self._clock.now()
             if grant.revoked_at is not None:
                 return msgspec.structs.replace(grant, state="revoked"), False
             grant = msgspec.structs.replace(grant, revoked_at=now, revoked_by=by, state="revoked")
@@ -180,7 +202,8 @@ class Grants:
 
     async def sweep(self) -> int:
         """Remove grants that let no more calls run, after the retention of calls; returns how many."""
-        now, removed = self._clock.now(), 0
+        now = self._clock.now()
+        removed = 0
         for document, stored in await self._all():
             if document.updated_at >= now - self._retention:
                 continue

@@ -101,7 +101,8 @@ class Handles:
             yield event
 
     async def _follow_live(self, call: Call, after: int) -> AsyncIterator[Event]:
-        at, entry = after, call.entry
+        at = after
+        entry = call.entry
         while True:
             events = entry.events
             while at < len(events):

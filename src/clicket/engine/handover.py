@@ -50,7 +50,8 @@ class HandOver:
 
     def give_away(self, call: Call) -> None:
         """Commit the call without an owner: from then on it belongs to the process that claims it."""
-        entry, queue = call.entry, self._first_queue(call)
+        entry = call.entry
+        queue = self._first_queue(call)
         waits = entry.waiting_for is not None or entry.durable > 0
         to = 0 if waits else self._placement.choose(queue or entry.tool)
         self._journal.give_up_ownership(entry, to, queue)
@@ -143,7 +144,8 @@ class HandOver:
         data: dict[str, Any] = {"attempt": entry.attempts, "error": to_builtins(unknown), "delay": 0.0}
         self._journal.advance(entry, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
         if asks:
-            question, timeout = question_after_crash(self._policy), self._policy.approval_timeout
+            question = question_after_crash(self._policy)
+            timeout = self._policy.approval_timeout
             ask_for_approval(self._journal, call, question, purpose="recovery", reason=text, timeout=timeout)
         self._give_up_ownership(call)
 

@@ -28,7 +28,8 @@ class LiveCalls:
         if call.request.id is None:
             self.made[id] = call
             return
-        known, place = self._chosen.get(id), (id, entry.thread, entry.caller)
+        known = self._chosen.get(id)
+        place = (id, entry.thread, entry.caller)
         if known is None:
             self._chosen[id] = {call: None}
             self._places[place] = call

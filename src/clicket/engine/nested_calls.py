@@ -45,10 +45,15 @@ class NestedCallMaker:
     async def run(self, parent: Call, number: int, tool: str, arguments: bytes, denied: str = "") -> ToolResult:
         request = checked(
             ToolCall(
-                tool, arguments, id=use_id(parent.id, number), thread=parent.thread, priority=parent.request.priority,
-                request_id=parent.request.request_id, metadata={"parent": parent.id, "use": number},
+                tool,
+                arguments,
+                id=use_id(parent.id, number),
+                thread=parent.thread,
+                priority=parent.request.priority,
+                request_id=parent.request.request_id,
+                metadata={"parent": parent.id, "use": number},
             )
-        )  # fmt: skip
+        )
         try:
             handle = await self._submit(parent, request, denied)
             result = await self._outcome(parent, handle)
@@ -67,7 +72,8 @@ class NestedCallMaker:
             known = await self._handles.repeated(request, parent.caller)
             if known is not None:
                 return known
-        admission, call = self._admission, None
+        admission = self._admission
+        call = None
         origin = msgspec.structs.replace(parent.origin, within=parent.entry.tool)
         if denied:
             call = admission.take(request, origin, denied=denied, may_repeat=may_repeat)
@@ -146,10 +152,14 @@ async def _waits_for_person(handle: CallHandle) -> AsyncIterator[bool]:
     """Does the call wait for a person? Now, and after each of its events, wherever it runs, until it ends."""
     call = handle.call
     if isinstance(call, Call):
-        is_over, waiting, seen = call.ended, call.entry.waiting_for, call.entry.durable
+        is_over = call.ended
+        waiting = call.entry.waiting_for
+        seen = call.entry.durable
     else:
         record = read(handle.id, call.events)
-        is_over, waiting, seen = record.state.is_terminal, record.waiting_for, len(call.events)
+        is_over = record.state.is_terminal
+        waiting = record.waiting_for
+        seen = len(call.events)
     if is_over:
         return
     waits = waiting in PEOPLE

@@ -54,7 +54,9 @@ class NextSteps:
         self._acts[next_step(self._known(call))](call)
 
     def _known(self, call: Call) -> WaitingCall:
-        tool, entry, leaves_calls = call.required_tool(), call.entry, self._phase.leaves_calls
+        tool = call.required_tool()
+        entry = call.entry
+        leaves_calls = self._phase.leaves_calls
         return WaitingCall(
             is_asked=call.verdict == "ask" and not call.is_allowed,
             waits_for_person=entry.waiting_for == "approval",

@@ -72,7 +72,9 @@ class Placement:
     def choose(self, tool: str) -> int:
         """As `Append.to`: the worker with most room; negative: none is known to have room, so one is only told that there is work;
         0: no worker is known to have the tool."""
-        now, best, most = self._clock.monotonic(), 0, 0
+        now = self._clock.monotonic()
+        best = 0
+        most = 0
         able: list[int] = []
         for number, worker in list(self._workers.items()):
             if now - worker.heard_at > _FORGET:
@@ -83,7 +85,8 @@ class Placement:
                 continue
             able.append(number)
             if room - worker.given > most:
-                best, most = number, room - worker.given
+                best = number
+                most = room - worker.given
         if best:
             self._workers[best].given += 1
             return best
@@ -94,7 +97,8 @@ class Placement:
         if now >= self._next_turn_at or self._told >= max(self._workers[told].most[tool], 1):
             # Calls of about the same time are one notice to one worker, as many as it could start.
             self._turn += 1
-            self._told, self._next_turn_at = 0, now + _TURN
+            self._told = 0
+            self._next_turn_at = now + _TURN
             told = able[self._turn % len(able)]
         self._told += 1
         return -told

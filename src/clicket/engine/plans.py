@@ -41,7 +41,8 @@ class Plans:
                 self.simple[tool] = plan
         if call.origin.prefer_sync:
             plan = self._plan(tool, lane_of(tool, prefer_sync=True))
-        entry, needs = call.entry, plan.needs
+        entry = call.entry
+        needs = plan.needs
         if tool.traits.one_call_per_thread:
             needs = (*needs, ("session", tool.name, entry.caller, entry.thread, 1))
         if self._max_per_thread is not None and needs and tool.traits.holds_slot:

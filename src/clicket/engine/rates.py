@@ -64,7 +64,8 @@ class Rates:
             if wait <= 0:
                 asking = self._asking[name]  # the store may count before or after they take their tokens
                 grant = await self._store.take(_name(tool), rate.per_second, rate.burst, 0)
-                left, wait = grant.left - asking, grant.wait
+                left = grant.left - asking
+                wait = grant.wait
                 if left > 0:
                     found[name] = min(room, left)
                     continue

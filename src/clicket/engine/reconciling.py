@@ -105,7 +105,8 @@ class Reconciling:
 
     async def _answer(self, call: Call) -> Answer | None:
         """Try until the check answers. None: the call is not here any more."""
-        entry, options = call.entry, call.required_tool().options
+        entry = call.entry
+        options = call.required_tool().options
         answer: Answer = Unknown("its check was not answered before the process died")
         tried = sum(
             event.type == "reconcile_started" and event.data.get("attempt") == entry.attempts for event in entry.events
@@ -141,8 +142,10 @@ class Reconciling:
 
     async def _ask(self, call: Call) -> tuple[Any, BaseException | None]:
         """One try: the answer, or why there is none."""
-        tool, sink = call.required_tool(), self._runner.sink_of(call)
-        check, seconds = tool.options.reconcile, tool.options.timeout or _TIMEOUT
+        tool = call.required_tool()
+        sink = self._runner.sink_of(call)
+        check = tool.options.reconcile
+        seconds = tool.options.timeout or _TIMEOUT
         assert check is not None
         sink.begin(seconds)
         if tool.options.credentials:
@@ -151,10 +154,17 @@ class Reconciling:
             except ClicketError as error:
                 return None, error
         doubt = CallInDoubt(
-            id=call.id, tool=tool.name, arguments=dict(call.arguments or {}), idempotency_key=call.idempotency_key,
-            attempt=call.entry.attempts, started_at=_started_at(call), thread=call.thread, caller=call.caller, cause=_cause(call),
+            id=call.id,
+            tool=tool.name,
+            arguments=dict(call.arguments or {}),
+            idempotency_key=call.idempotency_key,
+            attempt=call.entry.attempts,
+            started_at=_started_at(call),
+            thread=call.thread,
+            caller=call.caller,
+            cause=_cause(call),
             cancel_requested=any(event.type == "cancel_requested" for event in call.entry.events),
-        )  # fmt: skip
+        )
         if _is_async(check):
             work: asyncio.Future[Any] = asyncio.ensure_future(_awaited(check(doubt, context_for(call, sink))))
         else:

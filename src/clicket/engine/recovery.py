@@ -229,9 +229,14 @@ class Recovery:
         first = stored.events[0].data
         tool = self._registry.get(request.tool)
         entry = Entry(
-            record.id, record.thread, record.caller, request.tool, record.created_at, record.priority,
+            record.id,
+            record.thread,
+            record.caller,
+            request.tool,
+            record.created_at,
+            record.priority,
             internal=tool is not None and tool.traits.internal,
-        )  # fmt: skip
+        )
         self._journal.adopt(
             stored,
             entry,

@@ -41,7 +41,8 @@ class Requests:
         """Append one event to a call as it was read. None: it is written. Else another process wrote first, and this is the call as it
         is now; without events, if it is not there any more."""
         last, first = stored.events[-1], stored.events[0]
-        thread, caller = first.data["thread"], first.data.get("caller", "")
+        thread = first.data["thread"]
+        caller = first.data.get("caller", "")
         now = self._journal.clock.now()
         event = Event(stored.id, last.seq + 1, max(now, last.at), kind, last.state, data)
         row = CallRow(stored.id, thread, caller, first.data["tool"], first.at)

@@ -34,8 +34,15 @@ class Resolutions:
         self._max_size = core.limits.max_arguments_size
 
     async def resolve(
-        self, stored: Stored, *, happened: bool, output: Any = None, by: str = "", note: str = "", rerun_as: str | None = None
-    ) -> Record:  # fmt: skip
+        self,
+        stored: Stored,
+        *,
+        happened: bool,
+        output: Any = None,
+        by: str = "",
+        note: str = "",
+        rerun_as: str | None = None,
+    ) -> Record:
         """Write the resolution into a call whose outcome is unknown, and return its record.
 
         `Conflict`: the outcome is known, or the call is settled already. Of two resolutions at the same time the first one counts.
@@ -59,10 +66,16 @@ class Resolutions:
             refuse_settled(record)
             raise Conflict(f"call {stored.id!r} was not settled: its outcome is known.")
         await self._audit.kept(
-            resolution["by"], "call.resolved",
-            call=record.id, tool=record.tool, thread=record.thread, caller=record.caller,
-            happened=happened, note=resolution["note"], rerun_as=rerun_as or "",
-        )  # fmt: skip
+            resolution["by"],
+            "call.resolved",
+            call=record.id,
+            tool=record.tool,
+            thread=record.thread,
+            caller=record.caller,
+            happened=happened,
+            note=resolution["note"],
+            rerun_as=rerun_as or "",
+        )
         await self._publish(after, record)
         return record
 

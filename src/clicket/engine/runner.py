@@ -89,9 +89,14 @@ class Runner:
         self._begin = self._loop.begin
         self._processes = ProcessLane(bodies.processes, clocks, make_sink=self.sink_of)
         self._ray = RayLane(
-            bodies.cluster, journal, clocks,
-            max_wait=max_wait, make_sink=self.sink_of, on_returned=on_returned, spawn=spawn,
-        )  # fmt: skip
+            bodies.cluster,
+            journal,
+            clocks,
+            max_wait=max_wait,
+            make_sink=self.sink_of,
+            on_returned=on_returned,
+            spawn=spawn,
+        )
         self._lanes: dict[str, Callable[[Call, Tool], Awaitable[Any]]] = {
             "loop": self._loop.attempt,
             "external": self._attempt_external,
@@ -208,17 +213,20 @@ class Runner:
 
     async def _retry(self, call: Call, options: Options, error: BaseException) -> None:
         """Back off and begin another attempt."""
-        attempt, trace = attempt_of(call), ""
+        attempt = attempt_of(call)
+        trace = ""
         if isinstance(error, Stopped):
             forget_stop(call)
             reason = stop_error(call, error.reason)
         else:
-            reason, trace = describe(error, retryable=True), hide_text(traceback_of(error), call.secrets)
+            reason = describe(error, retryable=True)
+            trace = hide_text(traceback_of(error), call.secrets)
         attempt.retries += 1
         if attempt.sink is not None:
             attempt.sink.flush()
         delay = backoff(attempt.retries, options, error, self._chance)
-        number, shown = call.entry.attempts, to_builtins(hide_error(reason, call.secrets))
+        number = call.entry.attempts
+        shown = to_builtins(hide_error(reason, call.secrets))
         data: dict[str, Any] = {"attempt": number, "error": shown, "delay": delay}
         if trace:
             data["traceback"] = trace

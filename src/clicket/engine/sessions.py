@@ -81,7 +81,8 @@ class SessionPlaces:
 
     async def _place(self, stored: Stored, tool: Tool) -> str | None:
         """None: it runs here. Empty text: it was sent to another process. Else: why its session is lost."""
-        data, now = stored.events[0].data, self._clock.now()
+        data = stored.events[0].data
+        now = self._clock.now()
         thread = str(data.get("thread", ""))
         key = canonical([tool.name, str(data.get("caller", "")), thread]).decode()
         mine = _Place(self._queues.worker, tool.options.version, now)
@@ -103,7 +104,8 @@ class SessionPlaces:
 
     async def _send(self, stored: Stored, queue: str) -> None:
         """Give the call into the queue of the process that holds its session."""
-        data, last = stored.events[0].data, stored.events[-1]
+        data = stored.events[0].data
+        last = stored.events[-1]
         row = CallRow(
             stored.id, str(data.get("thread", "")), str(data.get("caller", "")), str(data["tool"]), stored.events[0].at,
             int(data.get("priority") or 0),

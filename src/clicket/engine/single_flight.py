@@ -120,7 +120,8 @@ class SingleFlight:
 
     async def _lead(self, call: Call, key: str) -> None:
         """Only one process runs it. The others wait for its result in the cache."""
-        name, delay = f"flight:{key}", _WAIT_FIRST
+        name = f"flight:{key}"
+        delay = _WAIT_FIRST
         while self._leads(call, key):
             leads = False
             try:
@@ -170,7 +171,8 @@ class SingleFlight:
         key = call.cache_key
         if key is None:
             return None
-        use, flight = self._cache.use_of(call, key), self._flights.get(key)
+        use = self._cache.use_of(call, key)
+        flight = self._flights.get(key)
         if use.item is not None and flight is not None and flight.leader is call:
             flight.item = use.item
         return use

@@ -164,8 +164,17 @@ class WorkerEntry:
 
     def _body(self, load: Load) -> bytes:
         worker = WorkerInfo(
-            id=self.id, host=host_name(self._who.owner), pid=self._who.owner.pid, version=version(), role=self._who.role, state=self.state,
-            tools=load.tools, labels=self._who.labels, running=load.running, capacity=load.capacity, started_at=self._started_at,
+            id=self.id,
+            host=host_name(self._who.owner),
+            pid=self._who.owner.pid,
+            version=version(),
+            role=self._who.role,
+            state=self.state,
+            tools=load.tools,
+            labels=self._who.labels,
+            running=load.running,
+            capacity=load.capacity,
+            started_at=self._started_at,
             seen_at=self._clock.now(),
-        )  # fmt: skip
+        )
         return msgspec.json.encode(StoredWorker(worker=worker, owner=self._who.owner))

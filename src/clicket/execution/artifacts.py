@@ -66,7 +66,8 @@ class Spooled(msgspec.Struct, frozen=True):
 @asynccontextmanager
 async def spooled(chunks: AsyncIterable[bytes]) -> AsyncIterator[Spooled]:
     """Take chunks as they come. The name of an artifact is its hash, which is known at the end: until then it is in a temporary file."""
-    digest, size = sha256(), 0
+    digest = sha256()
+    size = 0
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="clicket-") as file:
         async for chunk in chunks:
             digest.update(chunk)
@@ -97,7 +98,8 @@ async def chunks_of(source: ArtifactSource) -> AsyncGenerator[bytes]:
 
 async def _blocking_chunks(source: ArtifactSource) -> AsyncGenerator[bytes]:
     """Chunks of what blocks while it is read, by a thread of its own. A file that the caller opened stays open."""
-    workers, own = Workers(1, "clicket-artifact"), ExitStack()
+    workers = Workers(1, "clicket-artifact")
+    own = ExitStack()
     try:
         read = await workers.run(lambda: _reader_of(source, own))
         while chunk := _checked(await workers.run(read)):
@@ -155,7 +157,8 @@ async def artifact_stream(
 async def name_of(data: bytes | Sequence[bytes]) -> tuple[str, Sequence[bytes], int]:
     """The name, the pieces and the size of these bytes. Hashing a large file does not block the loop."""
     pieces = [data] if isinstance(data, bytes) else data
-    digest, size = sha256(), 0
+    digest = sha256()
+    size = 0
     for piece in pieces:
         if not isinstance(piece, bytes):
             raise UsageError(f"an artifact is made of bytes, not of {type(piece).__name__}; encode it first.")

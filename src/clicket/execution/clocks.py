@@ -73,7 +73,10 @@ class _IdleTimer:
     __slots__ = ("_call", "_clock", "_limit", "_since", "_stop", "_timer")
 
     def __init__(self, clock: Clock, stop: Callable[[Call, str], None], call: Call, limit: float) -> None:
-        self._clock, self._stop, self._call, self._limit = clock, stop, call, limit
+        self._clock = clock
+        self._stop = stop
+        self._call = call
+        self._limit = limit
         self._since = clock.monotonic()
         self._timer: Timer = clock.call_later(limit, self._look)
 

@@ -52,7 +52,9 @@ class Questions:
 
     async def ask_live(self, question: InputQuestion, timeout: float | None) -> InputAnswer:
         """Ask, and wait in the body. The time that a person takes does not count as the attempt's. One question at a time."""
-        journal, call, attempt = self._journal, self._call, attempt_of(self._call)
+        journal = self._journal
+        call = self._call
+        attempt = attempt_of(self._call)
         await asyncio.sleep(0)  # the attempt's deadline is set when its body first waits
         answered: asyncio.Future[InputAnswer] = asyncio.get_running_loop().create_future()
         attempt.asking = answered

@@ -92,7 +92,8 @@ class Limiter:
         if not call.slot:
             return
         call.slot = False
-        used, needs = self.used, call.plan.needs
+        used = self.used
+        needs = call.plan.needs
         if len(needs) == 1 and not self._parked and not self._ready and self.on_free is None:
             (key,) = needs
             taken = used[key]

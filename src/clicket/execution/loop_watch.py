@@ -76,10 +76,12 @@ class LoopWatch:
     def look(self, now: float) -> None:
         found = _body_on(self._stack())
         if found is None:
-            self._suspect, self._looked_at = None, now
+            self._suspect = None
+            self._looked_at = now
             return
         call, place = found
-        suspect, was_paused = self._suspect, now - self._looked_at > _PAUSED
+        suspect = self._suspect
+        was_paused = now - self._looked_at > _PAUSED
         self._looked_at = now
         if suspect is None or suspect.call is not call or suspect.answered or was_paused:
             suspect = self._suspect = _Suspect(call, now)

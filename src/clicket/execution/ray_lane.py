@@ -74,7 +74,8 @@ class RayLane:
         """
         if call.stopping is not None:
             raise Stopped(call.stopping)
-        tool, attempt = call.required_tool(), attempt_of(call)
+        tool = call.required_tool()
+        attempt = attempt_of(call)
         task = task_of(attempt)
         body = PlacedBody(self._cluster, self._threads, token_hex(8))
         clock = self._clocks.clock
@@ -82,7 +83,8 @@ class RayLane:
         if self._max_wait is not None:
             timers.append(clock.call_later(self._max_wait, stop, call, "resources"))
         set_stopper(attempt, task.cancel)
-        now, give_up_at = asyncio.get_running_loop().time, math.inf
+        now = asyncio.get_running_loop().time
+        give_up_at = math.inf
         try:
             while not await self._is_placed(call, tool, body, last_try=now() > give_up_at):
                 give_up_at = min(give_up_at, now() + LOST_LIMIT)

@@ -151,7 +151,8 @@ class CallSink:
 
     def hold_clock(self) -> None:
         """The attempt's time stands still; its timer is the runner's."""
-        self._left, self.deadline_at = self.time_left, None
+        self._left = self.time_left
+        self.deadline_at = None
 
     def release_clock(self) -> float | None:
         """The attempt's time goes on; returns what is left of it."""
@@ -191,7 +192,8 @@ class CallSink:
                 self._publish(rest)
 
     def _publish(self, chunk: Any) -> None:
-        entry, attempt = self._call.entry, self._attempt
+        entry = self._call.entry
+        attempt = self._attempt
         if self.spool is None:
             self.spool = Spool(MAX_OUTPUT_BYTES)
         offset = self.spool.add(chunk)
@@ -223,7 +225,8 @@ class CallSink:
             self._report("heartbeat", {}, now)
 
     def _report(self, kind: Any, data: dict[str, Any], now: float) -> None:
-        entry, attempt = self._call.entry, self._attempt
+        entry = self._call.entry
+        attempt = self._attempt
         if self._journal.replace_last(entry, kind, data):  # not written yet: the newer one replaces it
             pass
         elif attempt.reports >= MAX_REPORTS and now - self._last_report < _REPORT_EVERY:
@@ -417,7 +420,8 @@ def context_for(call: Call, sink: Any) -> ToolContext:
 
 def sent_context(call: Call, timeout: float | None) -> dict[str, Any]:
     """The context of one attempt, for a body in another process."""
-    entry, tokens = call.entry, attempt_of(call).tokens
+    entry = call.entry
+    tokens = attempt_of(call).tokens
     return {
         **({} if tokens is None else {"credentials": dict(tokens)}),
         "call_id": entry.id,

@@ -147,7 +147,8 @@ def cancel_with_caller(call: Call) -> None:
     """The caller's task was cancelled: the call is, too, unless another reason came first."""
     attempt_of(call).caller_left = True
     if call.stopping is None:
-        call.stopping, call.cancel_reason = "cancel", CALLER_LEFT
+        call.stopping = "cancel"
+        call.cancel_reason = CALLER_LEFT
 
 
 def forget_stop(call: Call) -> None:

@@ -69,7 +69,8 @@ def log_failure(tool: str, call_id: str, attempt: int, text: str) -> None:
     """Log a masked traceback, as the traceback of the log record: formatters put it below the message, and `vault.logs` indents it."""
     if logger.isEnabledFor(logging.INFO):
         extra = {"call_id": call_id, "tool": tool, "attempt": attempt}
-        said, args = "%s raised in attempt %d of call %r", (tool, attempt, call_id)
+        said = "%s raised in attempt %d of call %r"
+        args = (tool, attempt, call_id)
         record = logger.makeRecord(logger.name, logging.INFO, __file__, 0, said, args, None, "log_failure", extra)
         record.exc_text = text.rstrip("\n")
         logger.handle(record)
@@ -80,9 +81,11 @@ def _chain(error: BaseException) -> str:
     text = _block(error)
     seen = {id(error)}
     for _ in range(_MAX_CHAIN):
-        before, words = error.__cause__, _CAUSE
+        before = error.__cause__
+        words = _CAUSE
         if before is None and not error.__suppress_context__:
-            before, words = error.__context__, _CONTEXT
+            before = error.__context__
+            words = _CONTEXT
         if before is None or id(before) in seen:
             break
         earlier = _block(before)

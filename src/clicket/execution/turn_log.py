@@ -96,7 +96,8 @@ class TurnLog:
                 data["declared"] = True
             if self._vault.seals:
                 data["sealed"] = self._vault.seal(self._identity, _KIND, encode(entry))
-        journal, on_durable = self._journal, None if then is None else _on_durable(then)
+        journal = self._journal
+        on_durable = None if then is None else _on_durable(then)
         journal.record(self.entry, "note", data)
         if soon:
             journal.commit_soon(self.entry, on_durable)

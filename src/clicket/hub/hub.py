@@ -128,7 +128,8 @@ class Hub:
 
     def needs_look(self, name: str, thread: str, caller: str) -> bool:
         """Must the hub read the store before it can check a call of the tool?"""
-        registry, place = self.registry, (caller, thread)
+        registry = self.registry
+        place = (caller, thread)
         if name in registry.dependent or name in registry.shared:
             return True
         if self.alone and place not in self.degraded:  # no other process writes, and no failure was written
@@ -278,7 +279,8 @@ class Hub:
                 if record is None or record.announced == status:
                     break
                 announced = msgspec.structs.replace(record, announced=str(status))
-                before, reason = ToolStatus(record.announced), self._view(tool, health, place).reason
+                before = ToolStatus(record.announced)
+                reason = self._view(tool, health, place).reason
                 if await self.put(place, announced, record.version, (before, status, reason)):
                     self.changed(caller, thread, tool.name, before, status, reason)
                     break

@@ -235,7 +235,8 @@ def _why(
     place: Place,
 ) -> str:
     if status is not ToolStatus.AVAILABLE:
-        reason, wait = _reason(tool, status, health, [], trial=False), ""
+        reason = _reason(tool, status, health, [], trial=False)
+        wait = ""
         if status is ToolStatus.FAILED and health is not None and health.status is None:
             left = tool.options.cooldown - (now - (health.last_failure_at or now))
             wait = f" One call may try it in {max(left, 0.0):.0f} s."
@@ -249,7 +250,8 @@ def _why(
     groups = tool.options.depends_on
     one = len(groups) == 1 and groups[0].kind == "any"  # else every suggested tool is needed
     first = f" Call {(' or ' if one else ', ').join(map(repr, suggested))} first." if suggested else ""
-    wanted, undone = "; ".join(map(str, groups)), ", ".join(missing)
+    wanted = "; ".join(map(str, groups))
+    undone = ", ".join(missing)
     return f"{tool.name!r} waits for {wanted}; not completed in this thread yet: {undone}.{first}"
 
 

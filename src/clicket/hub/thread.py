@@ -64,7 +64,8 @@ class ThreadHub:
 
     async def tools(self) -> list[ToolView]:
         """Every registered tool: is it available, if not why, and which tools to call first."""
-        hub, health = self._hub, await self._health()
+        hub = self._hub
+        health = await self._health()
         views = judge_all(hub.registry, health, hub.clock.now(), hub.opened_at, self._place)
         return views if self._forbids is None else [self._permitted(view, self._forbids) for view in views]
 
@@ -95,7 +96,8 @@ class ThreadHub:
         return found if self._forbids is None else self._without_forbidden(found)
 
     async def _offered(self) -> Sequence[Tool]:
-        hub, health = self._hub, await self._health()
+        hub = self._hub
+        health = await self._health()
         now = hub.clock.now()
         return self._without_forbidden(
             [tool for tool in hub.registry.listed() if offered(tool, health, now, self.thread)]
@@ -107,7 +109,8 @@ class ThreadHub:
 
     async def status(self, name: str) -> ToolState:
         tool = self._find(name)
-        hub, health = self._hub, await self._health()
+        hub = self._hub
+        health = await self._health()
         return judge(tool, hub.registry, health, hub.clock.now(), hub.opened_at, self._place).state
 
     async def states(self) -> dict[str, ToolState]:
@@ -145,9 +148,14 @@ class ThreadHub:
                     known[name] = state.status
                     if before is not state.status:
                         yield Change(
-                            thread=self.thread, caller=self._caller, tool=name, before=before, after=state.status,
-                            reason=state.reason, at=state.last_updated,
-                        )  # fmt: skip
+                            thread=self.thread,
+                            caller=self._caller,
+                            tool=name,
+                            before=before,
+                            after=state.status,
+                            reason=state.reason,
+                            at=state.last_updated,
+                        )
         finally:
             self._hub.watchers.pop(watcher, None)
 
@@ -194,7 +202,8 @@ class ThreadHub:
         """
         if type(ok) is not bool:
             raise UsageError(f"ok must be True or False, not {ok!r}.")
-        tool, hub = self._find(name), self._hub
+        tool = self._find(name)
+        hub = self._hub
         places = [self._place, *([SHARED_PLACE] if tool.options.breaker == "shared" else [])]
         for place in places:
             await self._count(place, tool, ok=ok, cause=_fit(error)[:_MAX_CAUSE])
@@ -263,7 +272,8 @@ class ThreadHub:
 
     async def snapshot(self) -> str:
         """The health of every registered tool as JSON, for `restore` in this store or another."""
-        health, now = await self._health(), self._hub.clock.now()
+        health = await self._health()
+        now = self._hub.clock.now()
         views = judge_all(self._hub.registry, health, now, self._hub.opened_at, self._place)
         return dump(views, health, self._hub.registry, now)
 

@@ -91,7 +91,8 @@ class Journal(Staging):
             return
         # The path of almost every call, without a look at the table: the table's own tests check these transitions.
         created, arguments, stages, _ = opening
-        now, created_at = self._now, entry.created_at
+        now = self._now
+        created_at = entry.created_at
         at = now()
         if at < created_at:  # noqa: PLR1730  # `max` costs three times as much
             at = created_at
@@ -100,7 +101,9 @@ class Journal(Staging):
             created, arguments, created_at, find.duration, authorize.duration, validate.duration, at, 1, self._worker, self._host
         )  # fmt: skip
         entry.opening = None
-        entry.seq, entry.state, entry.attempts = 7, _RUNNING, 1
+        entry.seq = 7
+        entry.state = _RUNNING
+        entry.attempts = 1
         entry.started_at = entry.last_at = at
         entry.then = (then, subject)
         entry.inflight = change = Append(entry, 0, entry.fence, unit, _RUNNING)
@@ -141,7 +144,8 @@ class Journal(Staging):
         unit = End(
             seq + 1, at, _RUNNING, execute.duration, process.duration, persist.duration, duration, output, metadata
         )
-        entry.seq, entry.state = seq + 4, _COMPLETED
+        entry.seq = seq + 4
+        entry.state = _COMPLETED
         entry.ended_at = entry.last_at = at
         entry.then = (then, subject)
         entry.inflight = change = Append(
@@ -193,7 +197,8 @@ class Journal(Staging):
     async def flush_all(self, entries: Sequence[Entry]) -> list[ClicketError]:
         """Commit calls, and wait until each is durable, or cannot be made so; returns the errors of those. One future for all."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        left, errors = len(entries), []
+        left = len(entries)
+        errors = []
 
         def on_durable(error: ClicketError | None) -> None:
             nonlocal left
@@ -409,7 +414,9 @@ class Journal(Staging):
         if not self.unsaved:
             self._trouble = None  # of calls that this process has no more
         self.unsaved.add(entry)
-        delay, since, reported = _RETRY_FIRST, self.clock.monotonic(), False
+        delay = _RETRY_FIRST
+        since = self.clock.monotonic()
+        reported = False
         while not self.closed:
             lasting = self._note_trouble(error)
             if lasting or (not reported and self.clock.monotonic() - since >= self.patience):

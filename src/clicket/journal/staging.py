@@ -34,7 +34,8 @@ class Staging:
         if rows is None or entry.opening is not None:
             rows = self._rows(entry)
         if at is None:
-            now, last = self._now, entry.last_at
+            now = self._now
+            last = entry.last_at
             at = now()
             if at < last:  # noqa: PLR1730  # as in `stamp`: `max` costs three times as much
                 at = last

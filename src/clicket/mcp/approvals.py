@@ -65,7 +65,8 @@ async def decide(request: RequestContext, task: TaskState, given: Mapping[str, A
     if question is not None:
         await _answer(request, task, question, answer.get("action"), content)
         return
-    action, approve = answer.get("action"), content.get("approve")
+    action = answer.get("action")
+    approve = content.get("approve")
     if action == "accept" and approve is True:
         write: Callable[..., Awaitable[bool]] = approve_as
     elif action == "decline" or (action == "accept" and approve is False):
@@ -92,7 +93,9 @@ async def _answer(
     request: RequestContext, task: TaskState, question: InputQuestion, action: Any, content: Mapping[str, Any]
 ) -> None:
     """Answer the question of the call's tool. An answer that does not fit leaves the call waiting, and the client gets the reason."""
-    call, runtime, approver = task.current, request.runtime, request.approver
+    call = task.current
+    runtime = request.runtime
+    approver = request.approver
     place = {"thread": call.thread, "seen": (call.approval or {}).get("hash", "")}
     try:
         with suppress(Conflict):  # the call asks something else by now

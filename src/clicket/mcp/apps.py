@@ -69,7 +69,8 @@ class AppResources:
         return found.model_copy(update={"resource_templates": [page, *found.resource_templates]})
 
     async def read(self, ctx: SdkContext, params: types.ReadResourceRequestParams) -> Any:
-        uri, other = params.uri, self._others.get("resources/read")
+        uri = params.uri
+        other = self._others.get("resources/read")
         if uri == _RESULT:
             return _page(uri, result_page())
         if uri == _APPROVALS:

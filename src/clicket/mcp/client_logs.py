@@ -32,7 +32,8 @@ class _OneLine(logging.Filter):
         debug = logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
         if debug or record.filename != _LOGGERS.get(record.name) or record.levelno < logging.WARNING:
             return True
-        place, now = (record.name, record.lineno), system.monotonic()
+        place = (record.name, record.lineno)
+        now = system.monotonic()
         if now - self._last.get(place, float("-inf")) < EVERY:
             return False
         self._last[place] = now

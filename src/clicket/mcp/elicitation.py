@@ -53,7 +53,8 @@ class BadQuestion(ClicketError):
 
 def question_from(server: str, key: str, params: types.ElicitRequestParams) -> InputQuestion:
     """Raises `BadQuestion`. `server`: its name in our settings; `key`: tells the questions of one call apart."""
-    source, message = f"MCP server {server!r}", _shown(params.message, _MAX_MESSAGE)
+    source = f"MCP server {server!r}"
+    message = _shown(params.message, _MAX_MESSAGE)
     if isinstance(params, types.ElicitRequestURLParams):
         return InputQuestion(key=key, source=source, message=message, url=_link(params.url))
     return InputQuestion(key=key, source=source, message=message, schema=_form(params.requested_schema))
@@ -154,7 +155,8 @@ def _choices(field: Any) -> dict[str, Any]:
         values = [each.get("const") for each in titled] if known else None
         titles = [each.get("title") for each in titled] if known else []
     else:
-        values, titles = field.get("enum"), field.get("enumNames") or []
+        values = field.get("enum")
+        titles = field.get("enumNames") or []
     if values is None and titled is None:
         return {}
     if not isinstance(values, list) or not 0 < len(values) <= _MAX_CHOICES or not all(type(v) is str for v in values):

@@ -149,7 +149,8 @@ class ImportedTool(ToolDefaults):
 
     async def _check(self, call: CallInDoubt, ctx: ToolContext) -> Happened | Continues | Unknown:
         """What became of an attempt that has no outcome. A task is known by its id, also to another process."""
-        name, state = self.connection.name, await load_state(ctx)
+        name = self.connection.name
+        state = await load_state(ctx)
         if state is None or state.phase == "sent":
             return Unknown(f"MCP server {name!r} made no task of it that could be asked about")
         if not state.task:

@@ -269,10 +269,13 @@ class RemoteCall:
 
     async def _follow(self, state: CallState) -> types.CallToolResult:
         """Read the task until it has ended, over broken connections and restarts of the server. Stopping the call cancels the task."""
-        id, tasks = state.task, self._requests.tasks
+        id = state.task
+        tasks = self._requests.tasks
         changed = tasks.follow(id)
         self._parked.forget(self._ctx)
-        failed, poll, listening = 0, state.poll, _Listening()
+        failed = 0
+        poll = state.poll
+        listening = _Listening()
         try:
             while True:
                 changed.clear()

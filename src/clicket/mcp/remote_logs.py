@@ -47,7 +47,9 @@ class RemoteLogs:
         if now - self._since >= _MINUTE:
             if self._left_out:
                 logger.warning("MCP server %s: %d log messages were left out", self._server, self._left_out)
-            self._since, self._lines, self._left_out = now, 0, 0
+            self._since = now
+            self._lines = 0
+            self._left_out = 0
         if self._lines >= MAX_LINES:
             self._left_out += 1
             return

@@ -198,9 +198,15 @@ class McpServer:
             known = self._tools.get(each.name)
             if known is None:
                 self._tools[each.name] = ImportedTool(
-                    self._connection, self._requests, self._parked, each,
-                    prefix=self._prefix, options=self._options, trust_hints=self._trust, connections=self._connections,
-                )  # fmt: skip
+                    self._connection,
+                    self._requests,
+                    self._parked,
+                    each,
+                    prefix=self._prefix,
+                    options=self._options,
+                    trust_hints=self._trust,
+                    connections=self._connections,
+                )
             elif not known.update(each, self._options, trust_hints=self._trust):
                 continue
             self._changed.add(each.name)
@@ -397,7 +403,8 @@ async def join_declared(runtime: Runtime) -> list[McpServer]:
     A process that was started because of the same declaration starts none of its servers.
     """
     declared = getattr(runtime.settings, "mcp", {})
-    servers, declaration = declared_servers(declared), declaration_id(declared)
+    servers = declared_servers(declared)
+    declaration = declaration_id(declared)
     if servers and is_descended_from(declaration):
         logger.warning(
             "This process was started for one of the servers in [mcp.servers], and has the same settings: their tools are "

@@ -82,7 +82,8 @@ class RuntimeServer:
             extras._subscriptions if isinstance(extras, MCPServer) else InMemorySubscriptionBus()
         )
         self._subscriptions = SubscriptionHandler(access_for, self._bus)
-        levels, tasks = LogLevels(), Tasks(access_for)
+        levels = LogLevels()
+        tasks = Tasks(access_for)
         self._calls = ToolCallHandler(access_for, levels, task_after=task_after)
         base = extras._lowlevel_server if isinstance(extras, MCPServer) else extras
         self.server: Server[Any] = Server(

@@ -177,7 +177,8 @@ def _document_key(task: TaskState) -> str:
 
 async def _start_round(request: RequestContext, task: TaskState, answers: dict[str, Any]) -> TaskState:
     """Submit the call of the next round, with all answers so far."""
-    runtime, first = request.runtime, task.first
+    runtime = request.runtime
+    first = task.first
     arguments, _, lost = runtime.arguments_of(first)
     _, before, lost_too = runtime.arguments_of(task.current)
     if lost or lost_too:

@@ -94,7 +94,8 @@ def is_small(value: Any, nodes: int = 2_000, size: int = 256 * 1024) -> bool:
         return len(value) <= size
     if type(value) is dict and len(value) <= 8 and _FLAT.issuperset(map(type, value.values())):
         return True
-    level, depth = [value], 0
+    level = [value]
+    depth = 0
     while level:
         depth += 1
         if depth > _MAX_LEVELS:

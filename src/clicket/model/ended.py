@@ -90,7 +90,8 @@ class _Sum(msgspec.Struct):
             self.is_registered = packed.created.tool_version is not msgspec.UNSET
             self.events += _START_LENGTH
         else:
-            self.seconds, self.outcome = packed.execute, "completed"
+            self.seconds = packed.execute
+            self.outcome = "completed"
             self.events += _END_LENGTH
 
     def _add_row(self, seq: int, kind: str, state: str, data: _Data) -> None:
@@ -112,7 +113,8 @@ def plain_end(key: int, caller: str, tool: str, last: int, start: bytes, end: by
     if last != _START_LENGTH + _END_LENGTH:
         return None
     try:
-        created, seconds = _start.decode(start).created, _end.decode(end).execute
+        created = _start.decode(start).created
+        seconds = _end.decode(end).execute
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     return Ended(key, caller, tool if created.tool_version is not msgspec.UNSET else "", "completed", "", seconds)

@@ -76,7 +76,8 @@ def quantile(figures: Iterable[Figure], share: float) -> float | None:
     total = sum(f.count for f in timed)
     if not total:
         return None
-    rank, seen = max(ceil(share * total - 1e-9), 1), 0
+    rank = max(ceil(share * total - 1e-9), 1)
+    seen = 0
     least, most = min(f.least for f in timed), max(f.most for f in timed)
     for figure in timed:
         seen += figure.count

@@ -43,7 +43,8 @@ def _generator() -> Callable[[], str]:
         here = system.current()
         now = int(here.now() * 1000)
         if now != millisecond:
-            prefix, millisecond = f"{now:012x}", now
+            prefix = f"{now:012x}"
+            millisecond = now
         try:
             return prefix + here.digits.pop()
         except IndexError:

@@ -185,7 +185,8 @@ def fold(events: Iterable[Event]) -> Record:
     one before it."""
     iterator = iter(events)
     first = last = next(iterator)
-    data, seen = first.data, [first]
+    data = first.data
+    seen = [first]
     stages: dict[str, Stage] = {}
     record = Record(
         id=first.call_id,
@@ -232,7 +233,8 @@ def _attempt_started(record: Record, event: Event) -> None:
 
 
 def _state_changed(record: Record, event: Event) -> None:
-    data, is_terminal = event.data, event.state.is_terminal
+    data = event.data
+    is_terminal = event.state.is_terminal
     record.waiting_for = data.get("waiting_for")
     if not is_terminal and event.state is not State.RETRYING:
         return
@@ -273,9 +275,11 @@ def _note(record: Record, event: Event) -> None:
         record.waiting_for = data["waiting_for"]
         if data["waiting_for"] == "credential":
             record.credential = {
-                "providers": list(data.get("providers") or ()), "reasons": dict(data.get("reasons") or {}), "since": event.at,
+                "providers": list(data.get("providers") or ()),
+                "reasons": dict(data.get("reasons") or {}),
+                "since": event.at,
                 "deadline": data.get("deadline"),
-            }  # fmt: skip
+            }
         if data["waiting_for"] == "external" and record.external is not None:
             record.external = {**record.external, "since": event.at, "deadline": data.get("deadline")}
 
@@ -290,12 +294,17 @@ def _reconcile_started(record: Record, event: Event) -> None:
     record.waiting_for = "reconcile"
     data = event.data
     record.reconciliation = {
-        "attempt": data.get("attempt"), "tries": data.get("try"), "outcome": None, "reason": "", "at": event.at,
-    }  # fmt: skip
+        "attempt": data.get("attempt"),
+        "tries": data.get("try"),
+        "outcome": None,
+        "reason": "",
+        "at": event.at,
+    }
 
 
 def _reconcile_ended(record: Record, event: Event) -> None:
-    data, known = event.data, record.reconciliation or {"attempt": None, "tries": None}
+    data = event.data
+    known = record.reconciliation or {"attempt": None, "tries": None}
     reason = data.get("reason") or (data.get("error") or {}).get("message", "")
     record.reconciliation = {**known, "outcome": data.get("outcome"), "reason": reason, "at": event.at}
 
@@ -315,9 +324,12 @@ def _approval_requested(record: Record, event: Event) -> None:
     data = event.data
     record.waiting_for = "approval"
     asked = {
-        "purpose": data.get("purpose", "run"), "deadline": data.get("deadline"), "why": data.get("reason", ""),
-        "approvers": data.get("approvers", 1), "self_approval": data.get("self_approval") is True,
-    }  # fmt: skip
+        "purpose": data.get("purpose", "run"),
+        "deadline": data.get("deadline"),
+        "why": data.get("reason", ""),
+        "approvers": data.get("approvers", 1),
+        "self_approval": data.get("self_approval") is True,
+    }
     if "question" in data:
         asked["question"] = data["question"]
     record.approval = {**_NO_APPROVAL, **asked, "requested_at": event.at, "hash": _question_hash(record, event)}
@@ -339,17 +351,23 @@ def _question_hash(record: Record, question: Event) -> str:
 
 
 def _approval_given(record: Record, event: Event) -> None:
-    data, edited, approved = event.data, "arguments" in event.data, event.data.get("approved") is True
-    asked, responded = record.approval or _NO_APPROVAL, data.get("responded") is True
+    data = event.data
+    edited = "arguments" in event.data
+    approved = event.data.get("approved") is True
+    asked = record.approval or _NO_APPROVAL
+    responded = data.get("responded") is True
     if approved and not responded:
         asked = {**asked, "approvals": _with_approval(asked["approvals"], event, named=asked["approvers"] > 1)}
         if len(asked["approvals"]) < asked["approvers"]:  # it goes on waiting, for another person
             record.approval = asked
             return
     word = {
-        "approved": approved, "by": data.get("by", ""), "reason": data.get("reason", ""), "grant": data.get("grant"),
+        "approved": approved,
+        "by": data.get("by", ""),
+        "reason": data.get("reason", ""),
+        "grant": data.get("grant"),
         "responded": responded,
-    }  # fmt: skip
+    }
     record.waiting_for = None
     record.approval = {**asked, **word, "at": event.at, "edited": edited}
     if edited:
@@ -377,9 +395,13 @@ def _resolved(record: Record, event: Event) -> None:
     data = event.data
     if record.resolution is None:  # the first one counts; stores take no second
         record.resolution = {
-            "happened": data.get("happened") is True, "output": data.get("output"), "by": data.get("by", ""),
-            "note": data.get("note", ""), "at": event.at, "rerun_as": data.get("rerun_as"),
-        }  # fmt: skip
+            "happened": data.get("happened") is True,
+            "output": data.get("output"),
+            "by": data.get("by", ""),
+            "note": data.get("note", ""),
+            "at": event.at,
+            "rerun_as": data.get("rerun_as"),
+        }
 
 
 _APPLY = {

@@ -116,7 +116,9 @@ def _plain_result(first: Event, last: Event, events: Sequence[Event]) -> ToolRes
     end = last.data
     if last.state is not State.COMPLETED or last.type != "state_changed" or not _OF_PLAIN_END.issuperset(end):
         return None
-    state, attempts, stages = first.state, 0, {}
+    state = first.state
+    attempts = 0
+    stages = {}
     for event in events:
         if event.state is not state:
             state = CALL.advance(state, event.state)
@@ -127,7 +129,8 @@ def _plain_result(first: Event, last: Event, events: Sequence[Event]) -> ToolRes
             attempts += 1
         elif event.type not in ("created", "state_changed"):
             return None
-    output, metadata = end.get("output"), dict(first.data.get("metadata") or ())
+    output = end.get("output")
+    metadata = dict(first.data.get("metadata") or ())
     metadata.update(end.get("metadata") or ())
     return ToolResult(
         call_id=first.call_id,

@@ -60,7 +60,8 @@ class BlockReader:
         self._count(field(answer, "usage"))
 
     def feed(self, event: Any) -> None:
-        kind, index = field(event, "type"), str(field(event, "index"))
+        kind = field(event, "type")
+        index = str(field(event, "index"))
         if kind == "message_start":
             message = field(event, "message")
             self._answer.known_as(field(message, "id"), field(message, "model"))
@@ -119,7 +120,8 @@ class BlockReader:
 
     def _piece(self, index: Any, delta: Any) -> None:
         """Add a delta to its block. A delta of the wrong kind, or without a block, is ignored."""
-        block, kind = self._open.get(index), field(delta, "type")
+        block = self._open.get(index)
+        kind = field(delta, "type")
         if kind == "text_delta" and block == "text" and isinstance(piece := field(delta, "text"), str):
             if self._answer_tool:
                 self._aside.append(piece)
@@ -141,7 +143,8 @@ class BlockReader:
                 block.signature += piece
 
     def _stop(self, index: Any) -> None:
-        block, given = self._open.pop(index, None), self._given.pop(index, None)
+        block = self._open.pop(index, None)
+        given = self._given.pop(index, None)
         if isinstance(block, ToolUseBuilder) and given:  # the input came with the block's start, not in deltas
             block.arguments(given)
         elif block == "answer" and given is not None:

@@ -118,7 +118,8 @@ def _written(turn: AssistantTurn, names: Names) -> list[dict[str, Any]]:
 def _in_order(blocks: list[dict[str, Any]], text: str, uses: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
     """Thinking, text and calls in their original order; None if the message was changed since."""
     made: list[dict[str, Any]] = []
-    at, left = 0, list(uses)
+    at = 0
+    left = list(uses)
     for block in blocks:
         if block.get("type") == "text":
             length = field(block, "length", 0)

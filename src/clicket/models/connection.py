@@ -155,7 +155,8 @@ class Connection:
         return reply
 
     async def _ask(self, api: VendorApi, request: ChatRequest, tell: OnDelta | None) -> ChatReply:
-        names, caps = Names(request), self._caps
+        names = Names(request)
+        caps = self._caps
         client = await self._opened()
         while True:
             failed: ClicketError

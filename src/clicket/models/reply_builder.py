@@ -209,7 +209,8 @@ class ReplyBuilder:
 
 def _unique(id: str, number: int, taken: set[str]) -> str:
     """The given id, unless it is empty or another call of the reply has it."""
-    made, again = id or f"call_{number}", 0
+    made = id or f"call_{number}"
+    again = 0
     while made in taken:
         again += 1
         made = f"{id or 'call'}_{number}_{again}"

@@ -19,7 +19,8 @@ def with_schema(request: ChatRequest) -> tuple[ChatMessage, ...]:
     messages = request.messages
     if request.schema is None or not messages:
         return messages
-    schema, last = json.dumps(request.schema, ensure_ascii=False, sort_keys=True), messages[-1]
+    schema = json.dumps(request.schema, ensure_ascii=False, sort_keys=True)
+    last = messages[-1]
     may_use_tools = request.tools and request.tool_choice != "none"
     when = "When you need no more tools, answer" if may_use_tools else "Answer"
     text = f"{when} with one JSON object that fits this JSON Schema, and with nothing else: {schema}"

@@ -54,7 +54,8 @@ class EventParser:
             self._name = value
 
     def _event(self) -> Iterator[tuple[str, str]]:
-        name, data = self._name, "\n".join(self._data)
+        name = self._name
+        data = "\n".join(self._data)
         self._name = ""
         self._data.clear()
         if data:

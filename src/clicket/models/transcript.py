@@ -127,7 +127,8 @@ def _strays(results: Sequence[ChatMessage]) -> list[ChatMessage]:
 
 def _id(id: str, taken: set[str], fits: re.Pattern[str]) -> str:
     """Deterministic: the same conversation gives the same ids, so that the vendor's prompt cache applies."""
-    made, again = id, 0
+    made = id
+    again = 0
     while made in taken or not fits.fullmatch(made):
         made = "call_" + sha256(f"{id}\n{again}".encode("utf-8", "backslashreplace")).hexdigest()[:24]
         again += 1

@@ -194,7 +194,8 @@ def _audiences(value: Any) -> tuple[str, ...]:
 
 
 def _introspection(given: Mapping[str, Any]) -> dict[str, Any]:
-    value, made = given.get("introspection", False), {}
+    value = given.get("introspection", False)
+    made = {}
     for name in ("client_id", "client_secret"):
         made[name] = given.get(name, "")
     if isinstance(value, Mapping):

@@ -18,7 +18,8 @@ _MAX_AGE = 3600.0
 def metadata_urls(issuer: str) -> tuple[str, ...]:
     """Where the description of an issuer may be, in the order in which they are tried."""
     parts = urlsplit(issuer)
-    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    origin = f"{parts.scheme}://{parts.netloc}"
+    path = parts.path.rstrip("/")
     return (
         f"{origin}/.well-known/oauth-authorization-server{path}",
         f"{origin}{path}/.well-known/openid-configuration",

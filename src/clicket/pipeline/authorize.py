@@ -41,7 +41,8 @@ class Authorize:
     def __call__(self, call: Call) -> None:
         entry, tool = call.entry, call.tool
         if call.denied:
-            call.verdict, call.reason = "deny", call.denied
+            call.verdict = "deny"
+            call.reason = call.denied
             raise PermissionDenied(f"{entry.tool!r} may not be called here: {call.denied}.", reason=call.denied)
         if entry.internal:
             if tool is not None and tool.traits.asks:
@@ -56,7 +57,8 @@ class Authorize:
                 tool, entry.tool, given, thread=entry.thread, caller=entry.caller, scopes=call.origin.scopes
             )
         except PermissionDenied as denied:
-            call.verdict, call.reason = "deny", denied.details["reason"]
+            call.verdict = "deny"
+            call.reason = denied.details["reason"]
             raise
         if decision.plain is not None and not isinstance(given, _TEXT):
             # A mapping may be foreign code, and return other values when it is read a second time.

@@ -52,7 +52,8 @@ class Persist:
         if attempt is not None and attempt.progress is not None:
             self._last_progress(call, attempt.progress)
         cache_use = None if call.cache_key is None else self._cache_use(call)
-        at, last_at = now(), entry.last_at
+        at = now()
+        last_at = entry.last_at
         if at < last_at:  # noqa: PLR1730  # `max` costs three times as much
             at = last_at
         is_plain = (
@@ -100,7 +101,9 @@ def stats_of(call: Call, at: float, types: set[tuple[str, str]]) -> OutcomeStats
 
     `types`: the tools' exceptions that are counted by their type; it is added to, up to a bound.
     """
-    entry, tool, ran = call.entry, call.tool, call.stages.get("execute")
+    entry = call.entry
+    tool = call.tool
+    ran = call.stages.get("execute")
     error = call.error
     seconds = None if call.cached or call.answered or ran is None else ran.duration
     code = "" if error is None or call.outcome is State.COMPLETED else error.code

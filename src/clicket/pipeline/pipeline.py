@@ -70,8 +70,11 @@ class Pipeline:
         self.authorize = authorize
         self.validate = validate
         # Bound methods: calling an object costs twice as much.
-        self._find, self._validate, self._execute = find.__call__, validate.__call__, execute.start
-        self._process, self._persist = process.__call__, persist.__call__
+        self._find = find.__call__
+        self._validate = validate.__call__
+        self._execute = execute.start
+        self._process = process.__call__
+        self._persist = persist.__call__
         self._take_cached, self._take_result = process.take_cached, process.take_result
         self._checks_all = authorize.checks_all
         self._journal = journal
@@ -97,17 +100,20 @@ class Pipeline:
         """
         clock, find, validate = self._clock, self._find, self._validate
         ended = call.stages
-        name, mark = "find", call.submitted_at
+        name = "find"
+        mark = call.submitted_at
         try:
             find(call)
             now = clock()
             ended["find"] = Stage("ok", now - mark)
-            name, mark = "authorize", now
+            name = "authorize"
+            mark = now
             if call.entry.caller or self._checks_all or call.denied:  # else there is nothing to check
                 self.authorize(call)
             now = clock()
             ended["authorize"] = Stage("ok", now - mark)
-            name, mark = "validate", now
+            name = "validate"
+            mark = now
             validate(call, judged, may_defer)
             ended["validate"] = Stage("ok", clock() - mark)
         except Deferred:
@@ -168,7 +174,10 @@ class Pipeline:
 
     def _shown_arguments(self, call: Call, data: dict[str, Any]) -> Any:
         """The arguments without their secrets, which are sealed; None for refused ones, of which only a fingerprint is kept."""
-        entry, request, secrets, tool = call.entry, call.request, call.secrets, call.tool
+        entry = call.entry
+        request = call.request
+        secrets = call.secrets
+        tool = call.tool
         if call.error is not None:
             sensitive = tool.options.sensitive if tool is not None else frozenset[str]()
             data["refused"] = {**self._vault.fingerprint(request.arguments, sensitive), "reason": call.error.code}
@@ -185,7 +194,10 @@ class Pipeline:
         """Execute and process. None: both stages are done, and `call.outcome` is set; else await the result."""
         if self._observers.around:
             return self._surrounded(call)
-        clock, execute, process, stages = self._clock, self._execute, self._process, call.stages
+        clock = self._clock
+        execute = self._execute
+        process = self._process
+        stages = call.stages
         now = mark = clock()
         try:
             waiting = execute(call)
@@ -312,7 +324,9 @@ class Pipeline:
     def fail(self, call: Call, error: ToolError, then: Then, *, ran: float | None = None) -> None:
         """End a call as failed, for a reason that its tool has nothing to do with: its host died, or it was refused. `ran`: the
         tool itself failed, so many seconds after the attempt began."""
-        call.outcome, call.error, call.is_blameless = State.FAILED, error, ran is None
+        call.outcome = State.FAILED
+        call.error = error
+        call.is_blameless = ran is None
         if ran is not None:
             call.stages["execute"] = Stage(error.code, ran)
         self.finish(call, then)
@@ -384,7 +398,8 @@ class Pipeline:
 
 def _more(call: Call, clock: Clock) -> dict[str, Any]:
     """What most requests leave out."""
-    request, data = call.request, dict[str, Any]()
+    request = call.request
+    data = dict[str, Any]()
     if request.timeout is not None:
         data["timeout"] = request.timeout
     if request.deadline is not None:

@@ -75,7 +75,8 @@ class StoreClock:
         asked = self.monotonic()
         date = await self._read()
         trip = self.monotonic() - asked
-        skew, before = date + trip / 2 - self._host.now(), self.skew
+        skew = date + trip / 2 - self._host.now()
+        before = self.skew
         self.skew = skew if abs(skew) > _AGREES + trip else 0.0
         if self.skew and not before:
             logger.warning(

@@ -117,9 +117,15 @@ class CacheEntry(msgspec.Struct, frozen=True, kw_only=True):
     ) -> CacheEntry:
         tool = next((tag.removeprefix("tool:") for tag in tags if tag.startswith("tool:")), "")
         return cls(
-            key=key, tool=tool, tags=tuple(tags), size=size, created_at=created_at, expires_at=expires_at,
-            accessed_at=accessed_at, access_count=access_count,
-        )  # fmt: skip
+            key=key,
+            tool=tool,
+            tags=tuple(tags),
+            size=size,
+            created_at=created_at,
+            expires_at=expires_at,
+            accessed_at=accessed_at,
+            access_count=access_count,
+        )
 
 
 class CacheUse(msgspec.Struct, frozen=True, gc=False):

@@ -67,7 +67,10 @@ async def thread_counts_in(store: Store, threads: Sequence[ThreadName], limit: i
 
 async def _counts(store: Store, caller: str, thread: str, limit: int) -> ThreadCounts:
     states: Counter[str] = Counter()
-    newest, last_at, before, looked = 0, 0.0, None, 0
+    newest = 0
+    last_at = 0.0
+    before = None
+    looked = 0
     while looked < limit:
         found = await store.history(
             Query(thread=thread, caller=caller, before=before, limit=min(_STEP, limit - looked))

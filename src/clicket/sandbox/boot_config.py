@@ -45,7 +45,8 @@ def _rlimits(resources: LaunchResources) -> dict[str, int]:
 
 
 def _landlock(resources: LaunchResources) -> dict[str, Any]:
-    own, shared = [resources.home, resources.scratch], resources.shared
+    own = [resources.home, resources.scratch]
+    shared = resources.shared
     if (
         "namespaces" in resources.plan.layers
     ):  # the mounts already hide the host's files: only writing is restricted here

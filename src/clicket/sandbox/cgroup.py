@@ -50,7 +50,8 @@ class Parents(msgspec.Struct, frozen=True, kw_only=True):
 def find() -> Parents:
     """The folders that this process may use; possibly none."""
     try:
-        mounts, own = _mounts(_MOUNTS.read_text()), _own(_OWN.read_text())
+        mounts = _mounts(_MOUNTS.read_text())
+        own = _own(_OWN.read_text())
     except OSError:
         return Parents()
     unified, controlled = _unified(mounts, own)

@@ -135,7 +135,9 @@ def _plain_command(resources: LaunchResources) -> list[str]:
 
 
 def _bubblewrap_arguments(resources: LaunchResources) -> list[str]:
-    etc, shared, plan = resources.folder / "etc", resources.shared, resources.plan
+    etc = resources.folder / "etc"
+    shared = resources.shared
+    plan = resources.plan
     uid = resources.uid if resources.uid is not None else 0 if plan.root else bubblewrap.UID
     user = f"user:x:{uid}:{uid}::{bubblewrap.HOME}:/bin/sh\n"
     _write(etc / "passwd", user if uid == 0 else f"root:x:0:0::/:/bin/false\n{user}")

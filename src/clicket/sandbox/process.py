@@ -39,7 +39,9 @@ class SandboxProcess:
         self, launched: LaunchResources, isolation: Isolation, on_closed: Callable[[SandboxProcess], None]
     ) -> None:
         assert launched.tree is not None
-        host, folder, group = launched.pipes.host, launched.folder, launched.group
+        host = launched.pipes.host
+        folder = launched.folder
+        group = launched.group
         self.commands: int = host.commands
         self.answers: int = host.answers
         self.stdout: int = host.stdout

@@ -68,7 +68,10 @@ def find_python(python: str | None = None) -> PythonRuntime:
             raise UsageError(
                 "this process does not know its own Python executable; name one: python='/usr/bin/python3'."
             )
-        executable, prefix, base, version = sys.executable, sys.prefix, sys.base_prefix, sys.version.split()[0]
+        executable = sys.executable
+        prefix = sys.prefix
+        base = sys.base_prefix
+        version = sys.version.split()[0]
         magic = importlib.util.MAGIC_NUMBER.hex()
     else:
         answer = _run(python, ["-I", "-c", _DESCRIBE], b"")

@@ -199,7 +199,8 @@ def _check(condition: Condition) -> Iterator[Instruction]:
 
 
 def with_own_pid(code: bytes) -> bytes:
-    placeholder, pid = _ITSELF.to_bytes(4, "little"), os.getpid().to_bytes(4, "little")
+    placeholder = _ITSELF.to_bytes(4, "little")
+    pid = os.getpid().to_bytes(4, "little")
     if placeholder not in code:
         return code
     steps = (code[at : at + 8] for at in range(0, len(code), 8))

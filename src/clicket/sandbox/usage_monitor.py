@@ -104,7 +104,8 @@ class UsageMonitor:
         self._workers.submit(measure, done)
 
     def _measure(self, folders: list[int], scratch: list[int]) -> str | None:
-        limits, pids = self._limits, self._pids()
+        limits = self._limits
+        pids = self._pids()
         found = usage(*folders, size=limits.disk, entries=limits.files, unlinked_of=pids)
         if self._memory:
             unseen = (found.sockets + found.in_flight) * socket_memory() + sum(map(_tmpfs_size, scratch))

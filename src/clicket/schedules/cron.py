@@ -76,10 +76,12 @@ class Cron:
             _parsed(field, *limits) for field, limits in zip(fields, _FIELDS, strict=True)
         )
         self._minutes, self._hours = sorted(minutes), sorted(hours)
-        self._days, self._months = days, sorted(months)
+        self._days = days
+        self._months = sorted(months)
         self._weekdays = {day % 7 for day in weekdays}
         self._by_wall = fields[1].startswith("*")
-        self._any_day, self._any_weekday = fields[2].startswith("*"), fields[4].startswith("*")
+        self._any_day = fields[2].startswith("*")
+        self._any_weekday = fields[4].startswith("*")
         self._offsets = [timedelta(hours=hour, minutes=minute) for hour in self._hours for minute in self._minutes]
         self._cache: dict[date, list[float]] = {}
         if not any(True for _ in self._matching(date(2000, 1, 1), 1)):
@@ -154,7 +156,8 @@ class Cron:
 
     def _instants(self, local: datetime) -> tuple[float, ...]:
         """When a local time comes: once, twice, or never."""
-        first, second = local.timestamp(), local.replace(fold=1).timestamp()
+        first = local.timestamp()
+        second = local.replace(fold=1).timestamp()
         if first == second:
             return (first,)
         if first < second:  # the clock shows it twice
@@ -179,7 +182,8 @@ def _parsed(field: str, what: str, least: int, most: int, names: dict[str, int])
         span, slash, step = part.partition("/")
         width = _number(step, 1, most, {}, what, part) if slash else 1
         if span == "*":
-            low, high = least, 6 if most == 7 else most
+            low = least
+            high = 6 if most == 7 else most
         else:
             start, dash, end = span.partition("-")
             low = _number(start, least, most, names, what, part)

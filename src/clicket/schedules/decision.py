@@ -55,7 +55,9 @@ def decided(stored: StoredSchedule, times: list[float], now: float, *, more: boo
     if missed:
         reason = "no process was there"
         log.append(Firing(due=missed[0], until=missed[-1], outcome="missed", at=now, count=len(missed), reason=reason))
-    firing, waiting, skipped = list(stored.firing), list(old.waiting), 0
+    firing = list(stored.firing)
+    waiting = list(old.waiting)
+    skipped = 0
     for due in runs:
         occupied = busy or firing or waiting
         if old.overlap == "allow" or not occupied:
@@ -68,8 +70,13 @@ def decided(stored: StoredSchedule, times: list[float], now: float, *, more: boo
             full = "too many wait already" if old.overlap == "queue" else "the call before it has not ended"
             log.append(Firing(due=due, outcome="skipped", at=now, reason=full))
     new = msgspec.structs.replace(
-        old, last_due=times[-1], waiting=waiting, skipped=old.skipped + skipped, missed=old.missed + len(missed), log=old.logged(*log)
-    )  # fmt: skip
+        old,
+        last_due=times[-1],
+        waiting=waiting,
+        skipped=old.skipped + skipped,
+        missed=old.missed + len(missed),
+        log=old.logged(*log),
+    )
     return msgspec.structs.replace(stored, schedule=new, firing=firing)
 
 

@@ -60,10 +60,17 @@ def start_schedules(runtime: _Runtime) -> Scheduler:
 
     engine = runtime._opened
     scheduler = Scheduler(
-        engine.store, engine.clock, engine.registry, engine.vault, engine.audit, engine.schedule_late,
-        submit=submit, spawn=engine.tasks.spawn, is_closing=lambda: engine.is_closing,
+        engine.store,
+        engine.clock,
+        engine.registry,
+        engine.vault,
+        engine.audit,
+        engine.schedule_late,
+        submit=submit,
+        spawn=engine.tasks.spawn,
+        is_closing=lambda: engine.is_closing,
         runs=lambda tool: not engine.claimer.closed and (engine.gives_away or engine.queues.runs(tool)),
-    )  # fmt: skip
+    )
     engine.background.every(_TICK, "schedules", scheduler.tick, first=FIRST_LOOK)
     return scheduler
 
@@ -155,7 +162,8 @@ class Scheduler:
         self._known = {key: known for key, known in self._known.items() if key in found}
 
     def _note(self, key: str, stored: StoredSchedule) -> _Known | None:
-        schedule, known = stored.schedule, self._known.get(key)
+        schedule = stored.schedule
+        known = self._known.get(key)
         if known is not None and (known.cron.text, known.cron.timezone) == (schedule.cron, schedule.timezone):
             cron = known.cron
         else:
@@ -169,7 +177,8 @@ class Scheduler:
 
     def _is_due(self, known: _Known) -> bool:
         stored = known.stored
-        schedule, tool = stored.schedule, self._registry.get(stored.schedule.tool)
+        schedule = stored.schedule
+        tool = self._registry.get(stored.schedule.tool)
         if tool is None or not self._runs(tool):
             return False
         if stored.firing:
@@ -233,7 +242,8 @@ class Scheduler:
     async def _decide(self, known: _Known) -> StoredSchedule | None:
         """The schedule after what is due was decided; None: nothing is to do."""
         await agree(self._clock)
-        stored, now = known.stored, self._clock.now()
+        stored = known.stored
+        now = self._clock.now()
         schedule = stored.schedule
         if schedule.paused:
             return None
@@ -259,11 +269,14 @@ class Scheduler:
 
     async def _make_calls(self, stored: StoredSchedule) -> StoredSchedule | None:
         """Make the calls that are decided; the schedule after that. None: it must be tried again."""
-        schedule, arguments = stored.schedule, self._arguments_of(stored)
+        schedule = stored.schedule
+        arguments = self._arguments_of(stored)
         if arguments is None:
             logger.warning("schedule %s has sealed arguments, and this process has no key for them", schedule.name)
             return None
-        log, last, fired = list[Firing](), schedule.last_call, 0
+        log = list[Firing]()
+        last = schedule.last_call
+        fired = 0
         for due in stored.firing:
             request = request_of(schedule, arguments, due)
             now = self._clock.now()
@@ -294,19 +307,30 @@ class Scheduler:
         for entry in after.log:
             if entry.outcome in ("missed", "skipped", "failed") and entry not in before.log:
                 self._audit.jot(
-                    "", f"schedule.{entry.outcome}",
-                    schedule=after.name, caller=after.caller, due=entry.due, until=entry.until, count=entry.count, reason=entry.reason,
-                )  # fmt: skip
+                    "",
+                    f"schedule.{entry.outcome}",
+                    schedule=after.name,
+                    caller=after.caller,
+                    due=entry.due,
+                    until=entry.until,
+                    count=entry.count,
+                    reason=entry.reason,
+                )
 
 
 def request_of(schedule: Schedule, arguments: dict[str, Any], due: float) -> ToolCall:
     """The call of one due time."""
     return ToolCall(
-        schedule.tool, arguments, id=call_id(schedule.name, due), thread=schedule.thread, timeout=schedule.timeout,
-        deadline=schedule.deadline, priority=schedule.priority,
+        schedule.tool,
+        arguments,
+        id=call_id(schedule.name, due),
+        thread=schedule.thread,
+        timeout=schedule.timeout,
+        deadline=schedule.deadline,
+        priority=schedule.priority,
         metadata={**schedule.metadata, "schedule": schedule.name, "due": due},
         not_before=due + _jitter(schedule, due) if schedule.jitter else None,
-    )  # fmt: skip
+    )
 
 
 def _jitter(schedule: Schedule, due: float) -> float:

@@ -132,8 +132,15 @@ class Schedules:
         self._record = record
 
     async def put(
-        self, name: str, cron: str, tool: str, arguments: Arguments = None, *, by: str = "", **options: Unpack[ScheduleOptions]
-    ) -> Schedule:  # fmt: skip
+        self,
+        name: str,
+        cron: str,
+        tool: str,
+        arguments: Arguments = None,
+        *,
+        by: str = "",
+        **options: Unpack[ScheduleOptions],
+    ) -> Schedule:
         """Make or change a schedule; as `Runtime.schedule`."""
         made = self._checked(name, cron, tool, arguments, dict(options))
         key = document_key(name, made.schedule.caller)
@@ -143,7 +150,8 @@ class Schedules:
             new = self._merged(made, old)
             if new is old:
                 return self._shown(new)
-            body, expect = msgspec.json.encode(new), 0 if document is None else document.version
+            body = msgspec.json.encode(new)
+            expect = 0 if document is None else document.version
             if await self._store.put_document(KIND, key, body, expect):
                 self._scheduler.changed(key, new)
                 what = "schedule.created" if document is None else "schedule.changed"
@@ -175,7 +183,8 @@ class Schedules:
             raise UsageError(f"count must be a number from 1 to {_MAX_NEXT:,}, not {count!r}.")
         _, stored = await self._find(name, caller)
         shown = stored.schedule
-        cron, times = Cron(shown.cron, shown.timezone), builtins.list[float]()
+        cron = Cron(shown.cron, shown.timezone)
+        times = builtins.list[float]()
         due = cron.after(max(shown.last_due, self._clock.now()))
         while due is not None and len(times) < count:
             times.append(due)
@@ -209,7 +218,8 @@ class Schedules:
     async def _set(self, name: str, paused: bool, by: str, caller: str | None) -> Schedule:
         for _ in range(_TRIES):
             document, stored = await self._find(name, caller)
-            old, now = stored.schedule, self._clock.now()
+            old = stored.schedule
+            now = self._clock.now()
             if old.paused is paused:
                 return self._shown(stored)
             last = old.last_due if paused else max(old.last_due, now)
@@ -263,11 +273,17 @@ class Schedules:
         thread = options.get("thread") or f"schedule:{name}"
         request = checked(
             ToolCall(
-                tool, None, thread=thread, timeout=options.get("timeout"), deadline=options.get("deadline"),
-                priority=options.get("priority", 0), metadata=options.get("metadata") or {},
+                tool,
+                None,
+                thread=thread,
+                timeout=options.get("timeout"),
+                deadline=options.get("deadline"),
+                priority=options.get("priority", 0),
+                metadata=options.get("metadata") or {},
             )
-        )  # fmt: skip
-        caller, scopes = self._origin.caller, sorted(self._origin.scopes)
+        )
+        caller = self._origin.caller
+        scopes = sorted(self._origin.scopes)
         size = self._max_size
         plain = parse_arguments(arguments, max_size=size)
         created = Event(name, 1, 0.0, "created", State.PENDING, {"scopes": scopes})
@@ -277,10 +293,24 @@ class Schedules:
         examine(self._registry, self._policy, trial, plain, max_size=size)
         now = self._clock.now()
         made = Schedule(
-            name=name, cron=parsed.text, timezone=parsed.timezone, tool=tool, arguments=plain, thread=thread, overlap=overlap,
-            catch_up=catch_up, jitter=float(jitter), caller=caller, timeout=request.timeout, deadline=request.deadline,
-            priority=request.priority, metadata=dict(request.metadata or {}), created_at=now, updated_at=now, last_due=now,
-        )  # fmt: skip
+            name=name,
+            cron=parsed.text,
+            timezone=parsed.timezone,
+            tool=tool,
+            arguments=plain,
+            thread=thread,
+            overlap=overlap,
+            catch_up=catch_up,
+            jitter=float(jitter),
+            caller=caller,
+            timeout=request.timeout,
+            deadline=request.deadline,
+            priority=request.priority,
+            metadata=dict(request.metadata or {}),
+            created_at=now,
+            updated_at=now,
+            last_due=now,
+        )
         secrets = look(plain, dict(request.metadata or {}), known.options.sensitive)
         if secrets is None or not secrets.masked:
             return StoredSchedule(schedule=made, scopes=scopes)
@@ -297,7 +327,8 @@ class Schedules:
         """The new definition with the history of the old one; the old one itself if it is the same."""
         if old is None:
             return made
-        before, after = old.schedule, made.schedule
+        before = old.schedule
+        after = made.schedule
         same_times = (before.cron, before.timezone) == (after.cron, after.timezone)
         kept = {name: getattr(before, name) for name in _KEPT}
         if not same_times:
@@ -323,9 +354,17 @@ class _Schedules:
         engine, scheduler = runtime._opened, runtime._scheduler
         assert scheduler is not None
         return Schedules(
-            engine.store, engine.clock, engine.registry, engine.policy, engine.vault, scheduler, runtime._caller, runtime._origin,
-            runtime.audit.record, max_arguments_size=engine.limits.max_arguments_size,
-        )  # fmt: skip
+            engine.store,
+            engine.clock,
+            engine.registry,
+            engine.policy,
+            engine.vault,
+            scheduler,
+            runtime._caller,
+            runtime._origin,
+            runtime.audit.record,
+            max_arguments_size=engine.limits.max_arguments_size,
+        )
 
 
 schedules = _Schedules()
@@ -339,8 +378,15 @@ class BlockingSchedules:
         self._wait = wait
 
     def put(
-        self, name: str, cron: str, tool: str, arguments: Arguments = None, *, by: str = "", **options: Unpack[ScheduleOptions]
-    ) -> Schedule:  # fmt: skip
+        self,
+        name: str,
+        cron: str,
+        tool: str,
+        arguments: Arguments = None,
+        *,
+        by: str = "",
+        **options: Unpack[ScheduleOptions],
+    ) -> Schedule:
         """Make or change a schedule."""
         made: Schedule = self._wait(self._ask("put", name, cron, tool, arguments, by=by, **options))
         return made

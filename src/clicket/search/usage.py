@@ -39,7 +39,8 @@ _CURRENT: ContextVar[StageUsage | None] = ContextVar("clicket_search_usage", def
 @contextmanager
 def track_usage(max_tokens: int | None = None, seconds: float | None = None) -> Iterator[StageUsage]:
     """Collect the usage and the notes of what runs inside."""
-    stage, outer = StageUsage(max_tokens, seconds), _CURRENT.get()
+    stage = StageUsage(max_tokens, seconds)
+    outer = _CURRENT.get()
     _CURRENT.set(stage)
     try:
         yield stage

@@ -86,6 +86,12 @@ def log_request(scope: Any, status: int, started: float, log: AccessLog | None =
         log.add(method, route, status, took, key, call)
         return
     logger.info(
-        "%s %s %d %.2fms key=%s call=%s", method, route, status, took, ascii(key)[1:-1] or "-", ascii(call)[1:-1] if call else "-",
+        "%s %s %d %.2fms key=%s call=%s",
+        method,
+        route,
+        status,
+        took,
+        ascii(key)[1:-1] or "-",
+        ascii(call)[1:-1] if call else "-",
         extra={"method": method, "route": route, "status": status, "duration_ms": took, "key": key, "call_id": call},
-    )  # fmt: skip
+    )

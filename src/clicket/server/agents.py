@@ -118,9 +118,11 @@ _NONE = (
 )
 _AGENT = Parameter(name="agent", description="The agent's name, if it is not the default one.")
 _LAST_EVENT_ID = Parameter(
-    name="Last-Event-ID", description="The last id that was read; the stream goes on after it.", source="header",
+    name="Last-Event-ID",
+    description="The last id that was read; the stream goes on after it.",
+    source="header",
     schema={"type": "string", "pattern": rf"^$|{_AFTER}"},
-)  # fmt: skip
+)
 
 
 class AgentHandlers:
@@ -168,7 +170,8 @@ class AgentHandlers:
             raise Refused("too_large", text)
         thread = thread_of(request)
         agent = self._agent(request, message.agent)
-        wait, number = _wait_of(request, message), None if message.turn is None else int(message.turn)
+        wait = _wait_of(request, message)
+        number = None if message.turn is None else int(message.turn)
         try:
             with in_trace(request.headers):
                 if wait is None:
@@ -201,7 +204,8 @@ class AgentHandlers:
         return json_response(await self._agent(request, request.query("agent")).look(thread_of(request)))
 
     async def history(self, request: Request) -> Response:
-        agent, thread = self._agent(request, request.query("agent")), thread_of(request)
+        agent = self._agent(request, request.query("agent"))
+        thread = thread_of(request)
         page = await agent.history(thread, after=request.query("after", 0), limit=request.query("limit", 100))
         messages = [message for turn in page.turns for message in turn.messages]
         return json_response(
@@ -214,7 +218,8 @@ class AgentHandlers:
             raise Refused("usage", f"Last-Event-ID must be the id of an event, like 3-7.1, not {after[:40]!r}.")
         if after.isdecimal() and after.isascii():
             after = f"{int(after[:12]) + 1}-0.0"  # from the beginning of the next turn
-        agent, thread = self._agent(request, request.query("agent")), thread_of(request)
+        agent = self._agent(request, request.query("agent"))
+        thread = thread_of(request)
         following: AsyncIterator[AgentEvent] = agent.events(thread, after=after, follow=request.query("follow", True))
         return await self._send(request, following)
 
@@ -369,7 +374,19 @@ async def _failed(agent: Agent, thread: str, document: TurnDocument) -> TurnResu
         messages += [message for turn in page.turns if turn.turn <= document.turn for message in turn.messages]
         after = page.after
     return TurnResult(
-        agent=agent.name, thread=thread, turn=document.turn, state=document.state, stopped=None, value=None, ended=None, text=document.text,
-        steps=document.steps, calls=document.calls, usage=document.usage, messages=messages,
-        begins=max(len(messages) - len(document.messages), 0), plan=document.plan, error=document.error,
-    )  # fmt: skip
+        agent=agent.name,
+        thread=thread,
+        turn=document.turn,
+        state=document.state,
+        stopped=None,
+        value=None,
+        ended=None,
+        text=document.text,
+        steps=document.steps,
+        calls=document.calls,
+        usage=document.usage,
+        messages=messages,
+        begins=max(len(messages) - len(document.messages), 0),
+        plan=document.plan,
+        error=document.error,
+    )

@@ -233,10 +233,21 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *openapi.operations(document_for, needs_key),
     )
     return Parts(
-        runtime=runtime, options=options, shutdown=shutdown, authenticator=authenticator, access_tokens=access_tokens,
-        challenges=challenges, revocation=revocation, event_streams=streams, event_log=event_log, grants=grants, health=health,
-        mcp=route, agents=agents, operations=operations,
-    )  # fmt: skip
+        runtime=runtime,
+        options=options,
+        shutdown=shutdown,
+        authenticator=authenticator,
+        access_tokens=access_tokens,
+        challenges=challenges,
+        revocation=revocation,
+        event_streams=streams,
+        event_log=event_log,
+        grants=grants,
+        health=health,
+        mcp=route,
+        agents=agents,
+        operations=operations,
+    )
 
 
 @asynccontextmanager

@@ -38,7 +38,8 @@ class GrantHandlers:
                 parameters=(
                     Parameter(name="tool", description="Only grants for this tool."),
                     Parameter(
-                        name="state", description="Only grants in this state.",
+                        name="state",
+                        description="Only grants in this state.",
                         choices=("active", "used_up", "expired", "revoked"),
                     ),
                 ),
@@ -52,4 +53,4 @@ class GrantHandlers:
                 responses={200: ResponseSpec(description="The grant, revoked.", model=Grant)},
                 problems=(404,),
             ),
-        )  # fmt: skip
+        )

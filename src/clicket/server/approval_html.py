@@ -140,7 +140,8 @@ def decision_page(record: Record, link: Link, language: str, tried: Tried | None
     question = question_of(record.approval)
     if question is not None:
         return _input_page(record, question, link, language, tried)
-    said, asked = TEXTS[language], record.approval or {}
+    said = TEXTS[language]
+    asked = record.approval or {}
     arguments, whole = _json(record.arguments)
     rows = [
         (said["tool"], f"<strong>{shown(record.tool)}</strong>"),
@@ -173,7 +174,8 @@ def decision_page(record: Record, link: Link, language: str, tried: Tried | None
 def _input_page(record: Record, question: InputQuestion, link: Link, language: str, tried: Tried | None) -> bytes:
     """A tool's own question: its message and form as text, an answer if the link allows one, and a refusal. The call was started, so it
     has neither arguments to edit nor a result to give in the tool's place."""
-    said, asked = TEXTS[language], record.approval or {}
+    said = TEXTS[language]
+    asked = record.approval or {}
     rows = [
         (said["tool"], f"<strong>{shown(record.tool)}</strong>"),
         (said["caller"], shown(record.caller) or said["program"]),
@@ -183,7 +185,9 @@ def _input_page(record: Record, question: InputQuestion, link: Link, language: s
     ]
     if question.url:
         rows.append((said["input_url"], _shown_lines(question.url)))
-    schema, whole, answer = "", True, f'<button name="decision" value="approve">{said["input_done"]}</button>'
+    schema = ""
+    whole = True
+    answer = f'<button name="decision" value="approve">{said["input_done"]}</button>'
     if question.schema is not None:
         fields, whole = _json(question.schema)
         schema = f'<dl><dt>{said["input_schema"]}</dt></dl><pre dir="ltr">{fields}</pre>'

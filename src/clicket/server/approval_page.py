@@ -66,7 +66,8 @@ class ApprovalPageHandlers:
         return _html(200, decision_page(record, link, language))
 
     async def decide(self, request: Request) -> Response:
-        language, links = _language(request), self._runtime.notices.links
+        language = _language(request)
+        links = self._runtime.notices.links
         token = request.path("token")
         try:
             known = await links.check(token)  # before the body is read
@@ -93,15 +94,14 @@ class ApprovalPageHandlers:
 
     async def _again(self, link: Link, form: _Form, problem: str, language: str) -> Response:
         """The form with what was written, and what is wrong with it."""
-        tried = Tried(
-            problem=problem, reason=form.reason, arguments=form.arguments or None, output=form.output or None
-        )  # fmt: skip
+        tried = Tried(problem=problem, reason=form.reason, arguments=form.arguments or None, output=form.output or None)
         return _html(422, decision_page(await self._question(link), link, language, tried))
 
     async def _write(self, link: Link, form: _Form) -> str:
         """Write the decision into the call, if it waits with the same question. Returns the name of the text that says what was done."""
         before = await self._question(link)
-        asked, view = link.question, self._runtime.acting_for(link.question.caller)
+        asked = link.question
+        view = self._runtime.acting_for(link.question.caller)
         said: dict[str, Any] = {
             "thread": asked.thread, "by": f"link:{link.endpoint}", "reason": link.reason, "seen": asked.seen,
         }  # fmt: skip

@@ -35,9 +35,14 @@ class ApprovalHandlers:
         if decision.grant is not None:
             given["grant"] = msgspec.to_builtins(decision.grant)
         done = await approve_as(
-            view, record.id, request.principal.approver,
-            thread=record.thread, reason=decision.reason, seen=decision.seen, **given,
-        )  # fmt: skip
+            view,
+            record.id,
+            request.principal.approver,
+            thread=record.thread,
+            reason=decision.reason,
+            seen=decision.seen,
+            **given,
+        )
         return await _decided(view, record, request, approved=True, done=done)
 
     async def deny(self, request: Request) -> Response:
@@ -52,9 +57,14 @@ class ApprovalHandlers:
         answer = await self._body_reader.json(request, PersonsAnswer)
         view, record = await self._lookup.to_decide(request, answer.seen)
         done = await respond_as(
-            view, record.id, answer.output, request.principal.approver,
-            thread=record.thread, reason=answer.reason, seen=answer.seen,
-        )  # fmt: skip
+            view,
+            record.id,
+            answer.output,
+            request.principal.approver,
+            thread=record.thread,
+            reason=answer.reason,
+            seen=answer.seen,
+        )
         return await _decided(view, record, request, approved=True, done=done)
 
     async def _refuse_unseen(self, request: Request) -> None:
@@ -116,11 +126,17 @@ async def _decided(view: Runtime, record: Record, request: Request, *, approved:
     if not done:
         raise Refused("not_waiting", f"call {record.id!r} {await _reason(view, record)}. Nothing was changed.")
     after = await view.get(record.id, thread=record.thread)
-    state, asked = await view.state(record.id, thread=record.thread), after.approval or {}
+    state = await view.state(record.id, thread=record.thread)
+    asked = after.approval or {}
     missing = asked["approvers"] - len(asked["approvals"]) if after.waiting_for == "approval" else 0
     return json_response(
         Decided(
-            id=record.id, thread=record.thread, approved=approved, by=request.principal.name, state=state, missing=missing,
+            id=record.id,
+            thread=record.thread,
+            approved=approved,
+            by=request.principal.name,
+            state=state,
+            missing=missing,
             grant=asked.get("grant"),
         )
-    )  # fmt: skip
+    )

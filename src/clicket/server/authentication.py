@@ -164,8 +164,14 @@ class Authenticator:
             own = self._runtime.acting_for(token.caller, token.scopes)
             sees = self._runtime if "admin" in token.scopes else own
             known = Principal(
-                id=token.caller, name=token.caller, scopes=token.scopes, own=own, sees=sees, holder=token.subject, by_token=True
-            )  # fmt: skip
+                id=token.caller,
+                name=token.caller,
+                scopes=token.scopes,
+                own=own,
+                sees=sees,
+                holder=token.subject,
+                by_token=True,
+            )
             self._remember(known)
         return msgspec.structs.replace(known, expires_at=token.expires_at)
 

@@ -43,7 +43,8 @@ class CallActionHandlers:
         return json_response(made, 202, request.location(call_path(handle)))
 
     async def bulk(self, request: Request) -> Response:
-        given, principal = await self._body_reader.json(request, BulkRequest), request.principal
+        given = await self._body_reader.json(request, BulkRequest)
+        principal = request.principal
         decides = given.action in ("approve", "deny")
         needed = "approve" if decides else "call"
         if not principal.may(needed):

@@ -40,14 +40,17 @@ REFUSALS = frozenset({"invalid_input", "tool_not_found", "permission_denied", "q
 _MAX_NAMED = 10
 THREAD = Parameter(name="thread", description="The call's thread; needed when two threads used one id.")
 CALLER = Parameter(
-    name="caller", description="The id of the key that made it. Another key's only for admin, and for approve if a person must act.",
-    max_length=100, min_length=0,
-)  # fmt: skip
+    name="caller",
+    description="The id of the key that made it. Another key's only for admin, and for approve if a person must act.",
+    max_length=100,
+    min_length=0,
+)
 
 
 def visible_runtime(request: Request) -> Runtime:
     """The runtime with the calls that the principal may see, or those of the caller that an admin names."""
-    caller, principal = request.query("caller"), request.principal
+    caller = request.query("caller")
+    principal = request.principal
     if caller is None:
         return principal.sees
     if not principal.is_admin:
@@ -115,9 +118,12 @@ class CallLookup:
         Scope `approve` also finds calls of other callers that wait for a person, for approval or for a resolution, unless `waiting`
         is False: then only calls that the principal can still see after the decision.
         """
-        id, thread, principal = request.path("id"), request.query("thread"), request.principal
+        id = request.path("id")
+        thread = request.query("thread")
+        principal = request.principal
         request.scope["clicket.call"] = id
-        decides, caller = waiting and principal.may("approve"), request.query("caller")
+        decides = waiting and principal.may("approve")
+        caller = request.query("caller")
         if not decides or principal.is_admin or caller in (None, principal.id):
             view = visible_runtime(request)
             try:
@@ -136,7 +142,9 @@ class CallLookup:
         `seen`: the hash of the question. Without it, the id must be unique among all calls, waiting or not, so that the decision
         cannot apply to another call with this id.
         """
-        id, thread, principal = request.path("id"), request.query("thread"), request.principal
+        id = request.path("id")
+        thread = request.query("thread")
+        principal = request.principal
         request.scope["clicket.call"] = id
         stored = await self._store().load(id, thread, request.query("caller"))
         every = [read(each.id, each.events) for each in stored if each.damaged is None]
@@ -159,7 +167,8 @@ class CallLookup:
     async def to_resolve(self, request: Request) -> Record:
         """The call that a resolution is about. Needs scope `approve`, which finds calls of all callers whose outcome is unknown, or was
         before another person settled it, or that wait for a decision about it. The id must be unique among all calls."""
-        id, principal = request.path("id"), request.principal
+        id = request.path("id")
+        principal = request.principal
         request.scope["clicket.call"] = id
         stored = await self._store().load(id, request.query("thread"), request.query("caller"))
         every = [read(each.id, each.events) for each in stored if each.damaged is None]
@@ -197,7 +206,9 @@ class CallLookup:
 
     async def ambiguous(self, request: Request, error: UsageError) -> Refused:
         """The error for an id that several calls have. The principal may see all of them."""
-        id, thread, principal = request.path("id"), request.query("thread"), request.principal
+        id = request.path("id")
+        thread = request.query("thread")
+        principal = request.principal
         caller = request.query("caller") if principal.is_admin else principal.id
         found = await self._store().load(id, thread, caller)
         first = [stored.events[0].data for stored in found if stored.events and stored.damaged is None]

@@ -131,7 +131,9 @@ class CallHandlers:
         return Response(200, record_json(as_seen_by(request, record)))
 
     async def listing(self, request: Request) -> Response:
-        waiting, principal, caller = request.query("waiting_for"), request.principal, request.query("caller")
+        waiting = request.query("waiting_for")
+        principal = request.principal
+        caller = request.query("caller")
         decides = waiting == "approval" and principal.may("approve")
         if not principal.may("read") and waiting != "approval":
             text = "scope approve lists calls that wait: pass waiting_for=approval. The rest needs read."
@@ -161,7 +163,8 @@ class CallHandlers:
             handle = await visible_runtime(request).handle(id, thread=request.query("thread"))
         except UsageError as several:
             raise await self._lookup.ambiguous(request, several) from None
-        done, principal = await handle.cancel(stop.reason), request.principal
+        done = await handle.cancel(stop.reason)
+        principal = request.principal
         if done and handle.caller != principal.id:
             await self._runtime.audit.record("call.cancelled", by=principal.name, call=id, thread=handle.thread)
         state = await self._runtime.acting_for(handle.caller).state(id, thread=handle.thread)

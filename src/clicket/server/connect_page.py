@@ -49,7 +49,8 @@ class ConnectPageHandlers:
         language = _language(request)
         try:
             invitation, provider = await self._connecting.open(request.path("token"))
-            caller, until = await self._shown(invitation.caller), invitation.expires_at
+            caller = await self._shown(invitation.caller)
+            until = invitation.expires_at
             if provider.kind == "token":
                 return _html(200, put_page(provider.shown, caller, until, language))
             where = await self._connecting.consent_origin(provider)
@@ -69,7 +70,8 @@ class ConnectPageHandlers:
         return " · ".join(dict.fromkeys(filter(None, (key.name, key.holder, caller))))
 
     async def begin(self, request: Request) -> Response:
-        language, token = _language(request), request.path("token")
+        language = _language(request)
+        token = request.path("token")
         try:
             _, provider = await self._connecting.open(token)
             if provider.kind == "oauth":

@@ -45,9 +45,13 @@ class CredentialHandlers:
         given = await self._body_reader.json(request, CredentialRequest)
         view, whose = _view(request)
         made = await view.put(
-            request.path("provider"), given.secret, scopes=given.scopes, expires_at=given.expires_at, **whose,
+            request.path("provider"),
+            given.secret,
+            scopes=given.scopes,
+            expires_at=given.expires_at,
+            **whose,
             by=request.principal.name,
-        )  # fmt: skip
+        )
         return json_response(made)
 
     async def revoke(self, request: Request) -> Response:
@@ -104,7 +108,8 @@ class CredentialHandlers:
 
 def _view(request: Request) -> tuple[Credentials, dict[str, Any]]:
     """The credentials of the key itself; an admin may name another caller."""
-    principal, caller = request.principal, request.query("caller")
+    principal = request.principal
+    caller = request.query("caller")
     if caller is None or caller == principal.id:
         return principal.own.credentials, {}
     return principal.sees.credentials, {"caller": caller}

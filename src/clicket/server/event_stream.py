@@ -56,7 +56,9 @@ def as_lines(frames: bytes) -> bytes:
             lines.append(b'{"type":"%s"}\n' % each[2:])
         elif each:
             fields = dict(field.split(b": ", 1) for field in each.split(b"\n"))
-            data, name, id = fields[b"data"], fields[b"event"], fields.get(b"id")
+            data = fields[b"data"]
+            name = fields[b"event"]
+            id = fields.get(b"id")
             own = [] if b'"seq":' in data and b'"call_id":' in data else [b'"type":"%s"' % name]
             cursor = [] if id is None else [b'"cursor":"%s"' % id]
             rest = [] if data == b"{}" else [data[1:-1]]
@@ -213,7 +215,8 @@ class EventStreams:
         `lines`: as lines of JSON. `first`: the first frame; with it the headers go out before the first event. `on_shutdown` and
         `on_unauthorized`: the last frame, if the server shuts down or the key is revoked.
         """
-        loop, send = asyncio.get_running_loop(), request.send
+        loop = asyncio.get_running_loop()
+        send = request.send
         reader = Reader(request.scope, after, sees, encode=as_lines if lines else None)
         reader.last_sent_at = loop.time()
         reader.scope["clicket.started"] = True
@@ -235,7 +238,8 @@ class EventStreams:
         return AlreadySent()
 
     async def _run(self, reader: Reader, source: Source, send: Any, last_frames: tuple[bytes, bytes]) -> None:
-        loop, in_a_row = asyncio.get_running_loop(), 0
+        loop = asyncio.get_running_loop()
+        in_a_row = 0
         while not reader.disconnected:
             if reader.is_unauthorized:
                 await self._send_frames(reader, send, last_frames[1])

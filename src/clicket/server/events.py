@@ -58,7 +58,8 @@ class EventHandlers:
 
     async def of_all(self, request: Request) -> AlreadySent:
         last = request.header(b"last-event-id") or request.query("after")
-        sees, lines = _seen_by(request), _wants_lines(request)
+        sees = _seen_by(request)
+        lines = _wants_lines(request)
         after = self._event_log.join(last)
         cursor = self._event_log.cursor(after)
         try:
@@ -148,7 +149,8 @@ def _after(request: Request) -> int:
 def _seen_by(request: Request) -> Callable[[LoggedEvent], bool] | None:
     """Which events a key gets: an admin all, others those of their own calls, and with `approve` every request for approval. The query
     may ask for fewer."""
-    principal, asked_for = request.principal, _query_filter(request)
+    principal = request.principal
+    asked_for = _query_filter(request)
     if principal.is_admin:
         return asked_for
     decides = principal.may("approve")

@@ -63,26 +63,40 @@ class ExternalCallHandlers:
                 route="POST /external/{token}/complete",
                 description="Complete the call of a token. Without a body, or with `output` null, what was streamed is the output. A token "
                 "completes or fails its call once.",
-                handler=self.complete, public=True, body=BodySpec(model=ExternalOutput, optional=True), responses=written,
+                handler=self.complete,
+                public=True,
+                body=BodySpec(model=ExternalOutput, optional=True),
+                responses=written,
                 problems=_PROBLEMS,
             ),
             Operation(
                 route="POST /external/{token}/fail",
                 description="Fail the call of a token. It counts as a failure of the tool.",
-                handler=self.fail, public=True, body=BodySpec(model=ExternalFailure), responses=written, problems=_PROBLEMS,
+                handler=self.fail,
+                public=True,
+                body=BodySpec(model=ExternalFailure),
+                responses=written,
+                problems=_PROBLEMS,
             ),
             Operation(
                 route="POST /external/{token}/output",
                 description="Stream a piece of output into the call of a token: at most 1,000 pieces, and 1 MiB in all.",
-                handler=self.output, public=True, body=BodySpec(model=ExternalOutput), responses=written, problems=_PROBLEMS,
+                handler=self.output,
+                public=True,
+                body=BodySpec(model=ExternalOutput),
+                responses=written,
+                problems=_PROBLEMS,
             ),
             Operation(
                 route="POST /external/{token}/heartbeat",
                 description="Say that the work on the call of a token goes on, and how far it is. It holds off the tool's `idle_timeout`.",
-                handler=self.heartbeat, public=True, body=BodySpec(model=ExternalProgress, optional=True), responses=written,
+                handler=self.heartbeat,
+                public=True,
+                body=BodySpec(model=ExternalProgress, optional=True),
+                responses=written,
                 problems=_PROBLEMS,
             ),
-        )  # fmt: skip
+        )
 
 
 def _written(id: str) -> Response:

@@ -92,7 +92,8 @@ class Grants:
         """Check one page of grants, and the next page the next time. Returns how many were removed."""
         page = await self._store().documents(KIND, after=self._swept_to, limit=_SWEEP_PAGE)
         self._swept_to = page[-1].key if len(page) == _SWEEP_PAGE else ""
-        before, removed = system.now() - _MIN_AGE, 0
+        before = system.now() - _MIN_AGE
+        removed = 0
         for document in page:
             if document.updated_at < before and not await self._is_kept(document):
                 removed += await self._remove(document)

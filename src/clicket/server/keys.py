@@ -101,10 +101,11 @@ async def create(
     if expires_at is not None and expires_at <= now:
         raise UsageError("a key must expire later than now.")
     for _ in range(_TRIES):
-        id, secret = system.random_hex(6), secrets.token_urlsafe(32)
+        id = system.random_hex(6)
+        secret = secrets.token_urlsafe(32)
         key = Key(
             id=id, name=name, hash=hash_of(secret), scopes=checked, created_at=now, expires_at=expires_at, holder=holder
-        )  # fmt: skip
+        )
         if await store.put_document(KIND, id, msgspec.json.encode(key), 0):
             return key, f"ck_{id}_{secret}"
     raise StoreUnavailable("the store has all the ids that were tried. Try again.")
@@ -144,9 +145,13 @@ def parse_static(texts: Iterable[str]) -> dict[str, Key]:
     for number, text in enumerate(texts, start=1):
         parts = text.strip().split(":", 2)
         if len(parts) == 3 and parts[0]:
-            name, scopes, secret = parts[0], check_scopes(parts[1].split("+")), parts[2]
+            name = parts[0]
+            scopes = check_scopes(parts[1].split("+"))
+            secret = parts[2]
         elif len(parts) == 1:
-            name, scopes, secret = "", SCOPES, parts[0]
+            name = ""
+            scopes = SCOPES
+            secret = parts[0]
         else:
             raise UsageError(f"api_keys: entry {number} is neither `name:scope+scope:secret` nor a bare secret.")
         if len(secret) < 16 or not secret.isascii() or not secret.isprintable() or " " in secret:

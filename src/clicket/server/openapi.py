@@ -151,7 +151,8 @@ def _always_sent(model: type[msgspec.Struct]) -> list[str]:
 
 
 def _schemas(table: list[Operation]) -> dict[str, Any]:
-    sent, received = _sent(table), _received(table)
+    sent = _sent(table)
+    received = _received(table)
     models = [*received, *sent]
     fields = [(model, name, type) for model, known in FIELDS.items() for name, type in known.items()]
     made, schemas = msgspec.json.schema_components(

@@ -21,9 +21,12 @@ __all__ = ["OPERATIONS"]
 
 _TOOL = Parameter(name="tool", description="Only this tool.")
 _SINCE = Parameter(
-    name="since", description="Only calls made at or after this time (seconds since 1970), as far as the journal goes.",
-    kind="number", minimum=0, maximum=1e11,
-)  # fmt: skip
+    name="since",
+    description="Only calls made at or after this time (seconds since 1970), as far as the journal goes.",
+    kind="number",
+    minimum=0,
+    maximum=1e11,
+)
 
 
 class Anomalies(msgspec.Struct, frozen=True, kw_only=True):

@@ -98,7 +98,8 @@ async def _gathered(receive: Any, limit: int) -> bytes:
     message = await receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body"):
-        parts, size = [body], len(body)
+        parts = [body]
+        size = len(body)
         while message.get("more_body"):
             if size > limit:
                 raise too_large(limit)

@@ -68,9 +68,14 @@ class ChunkedResponse:
     __slots__ = ("chunks", "headers", "patience", "status")
 
     def __init__(
-        self, status: int, chunks: AsyncIterator[bytes], size: int, kind: bytes, *headers: tuple[bytes, bytes],
+        self,
+        status: int,
+        chunks: AsyncIterator[bytes],
+        size: int,
+        kind: bytes,
+        *headers: tuple[bytes, bytes],
         patience: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.status = status
         self.chunks = chunks
         self.patience = patience

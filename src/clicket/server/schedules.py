@@ -70,14 +70,21 @@ class ScheduleHandlers:
         return json_response(Times(times=list(await _seen(request).next(request.path("name"), count, caller=caller))))
 
     async def put(self, request: Request) -> Response:
-        given, principal = await self._body_reader.json(request, ScheduleRequest), request.principal
+        given = await self._body_reader.json(request, ScheduleRequest)
+        principal = request.principal
         options: dict[str, Any] = {
             name: getattr(given, name)
             for name in ("timezone", "overlap", "catch_up", "jitter", "thread", "timeout", "deadline", "metadata")
         }
         made = await principal.own.schedules.put(
-            request.path("name"), given.cron, given.tool, given.arguments, by=principal.name, priority=int(given.priority), **options
-        )  # fmt: skip
+            request.path("name"),
+            given.cron,
+            given.tool,
+            given.arguments,
+            by=principal.name,
+            priority=int(given.priority),
+            **options,
+        )
         return json_response(made)
 
     async def pause(self, request: Request) -> Response:

@@ -35,7 +35,8 @@ class OneTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def listing(request: Request) -> Response:
-    own, thread = request.principal.own, request.query("thread")
+    own = request.principal.own
+    thread = request.query("thread")
     tools = list(await own.tools())
     views = None
     if thread is not None:
@@ -45,7 +46,9 @@ async def listing(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    own, name, thread = request.principal.own, request.path("name"), request.query("thread")
+    own = request.principal.own
+    name = request.path("name")
+    thread = request.query("thread")
     tools = {tool.name: tool for tool in await own.tools()}
     found = tools.get(name)
     if found is None:

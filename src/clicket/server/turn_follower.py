@@ -336,9 +336,12 @@ def _sub_task(runtime: Runtime, branch: _Branch, event: AgentEvent) -> tuple[Age
         return None
     call = event.data["call_id"]
     task = SubTask(
-        id=call, agent=tool.agent.name, use_id=event.data["id"], parent=branch.task,
+        id=call,
+        agent=tool.agent.name,
+        use_id=event.data["id"],
+        parent=branch.task,
         thread=thread_of_task(branch.thread, call),
-    )  # fmt: skip
+    )
     return tool.agent.acting_for(runtime), task
 
 
@@ -351,6 +354,14 @@ async def _last_event(agent: Agent, thread: str, turn: int) -> AgentEvent:
         return AgentEvent(type="error", thread=thread, turn=turn, at=at, data={"message": error.message})
     assert result is not None, "a turn that is named has ended, or an error says why not"
     usage = {"input_tokens": result.usage.input_tokens, "output_tokens": result.usage.output_tokens}
-    data = {"text": result.text, "state": str(AgentState(result.state)), "stopped": result.stopped, "ended": result.ended,
-            "value": result.value,            "steps": result.steps, "calls": result.calls, "usage": usage}  # fmt: skip
+    data = {
+        "text": result.text,
+        "state": str(AgentState(result.state)),
+        "stopped": result.stopped,
+        "ended": result.ended,
+        "value": result.value,
+        "steps": result.steps,
+        "calls": result.calls,
+        "usage": usage,
+    }
     return AgentEvent(type="final", thread=thread, turn=turn, at=at, data=data)

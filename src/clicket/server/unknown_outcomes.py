@@ -29,7 +29,9 @@ class UnknownOutcomeHandlers:
         self._body_reader = body_reader
 
     async def listing(self, request: Request) -> Response:
-        caller, whole, limit = request.query("caller"), request.query("full", False), request.query("limit", 100)
+        caller = request.query("caller")
+        whole = request.query("full", False)
+        limit = request.query("limit", 100)
         everything = self._runtime if caller is None else self._runtime.acting_for(caller)
         view = everything if request.principal.may("approve") else visible_runtime(request)
         page = await view.unknown(
@@ -40,7 +42,8 @@ class UnknownOutcomeHandlers:
         return page_response(page, whole=whole)
 
     async def resolve(self, request: Request) -> Response:
-        given, principal = await self._body_reader.json(request, Resolution), request.principal
+        given = await self._body_reader.json(request, Resolution)
+        principal = request.principal
         if given.rerun and not principal.may("call"):
             text = "running the call again needs the scope call, too. Settle it without rerun."
             raise Refused("missing_scope", text, needed=("call",))
@@ -49,9 +52,15 @@ class UnknownOutcomeHandlers:
         view = principal.own if mine else principal.in_name_of(self._runtime, record.caller)
         with in_trace(request.headers):
             settled = await resolve_as(
-                view, record.id, principal.approver,
-                happened=given.happened, output=given.output, note=given.note, thread=record.thread, rerun=given.rerun,
-            )  # fmt: skip
+                view,
+                record.id,
+                principal.approver,
+                happened=given.happened,
+                output=given.output,
+                note=given.note,
+                thread=record.thread,
+                rerun=given.rerun,
+            )
         return Response(200, record_json(as_seen_by(request, settled)))
 
     async def _refuse_unseen(self, request: Request) -> None:

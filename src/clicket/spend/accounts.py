@@ -167,15 +167,22 @@ def status_of(account: Account, budget: Budget) -> BudgetStatus:
     raised_nano, raised_tokens = account.raised(budget)
     reached = account.reached.get(budget.title)
     return BudgetStatus(
-        name=budget.title, scope=account.scope, period=account.period, on_reached=budget.on_reached,
-        limit_usd=budget.limit_usd, limit_tokens=budget.limit_tokens,
-        spent_usd=usd(account.nano), spent_tokens=account.tokens,
-        reserved_usd=usd(used_nano - account.nano), reserved_tokens=used_tokens - account.tokens,
-        raised_usd=usd(raised_nano), raised_tokens=raised_tokens,
+        name=budget.title,
+        scope=account.scope,
+        period=account.period,
+        on_reached=budget.on_reached,
+        limit_usd=budget.limit_usd,
+        limit_tokens=budget.limit_tokens,
+        spent_usd=usd(account.nano),
+        spent_tokens=account.tokens,
+        reserved_usd=usd(used_nano - account.nano),
+        reserved_tokens=used_tokens - account.tokens,
+        raised_usd=usd(raised_nano),
+        raised_tokens=raised_tokens,
         left_usd=None if most_nano is None else usd(max(most_nano - used_nano, 0)),
         left_tokens=None if most_tokens is None else max(most_tokens - used_tokens, 0),
         reached_at=None if reached is None else reached.at,
-    )  # fmt: skip
+    )
 
 
 class Accounts:

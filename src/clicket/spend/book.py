@@ -111,9 +111,17 @@ class SpendBook:
         if nano is None:
             self._warn_unpriced(name, charged)
         hold = Hold(
-            nano=nano or 0, tokens=usage.total, at=at, owner=self._owner, model=name, input=usage.input_tokens,
-            unpriced=nano is None, caller=spender.caller, runs=spender.runs, step=step,
-        )  # fmt: skip
+            nano=nano or 0,
+            tokens=usage.total,
+            at=at,
+            owner=self._owner,
+            model=name,
+            input=usage.input_tokens,
+            unpriced=nano is None,
+            caller=spender.caller,
+            runs=spender.runs,
+            step=step,
+        )
         id = f"{step}:{new_id()}"
         page = PageId(page_key(spender, step, at), spender)
         try:
@@ -129,9 +137,16 @@ class SpendBook:
             return busy_of(taken.busy)
         request = msgspec.structs.replace(request, max_tokens=most)
         return Reservation(
-            id=id, at=at, spender=spender, step=step, hold=hold, page=page, accounts=tuple(charged), request=request,
+            id=id,
+            at=at,
+            spender=spender,
+            step=step,
+            hold=hold,
+            page=page,
+            accounts=tuple(charged),
+            request=request,
             left=tuple(taken.left),
-        )  # fmt: skip
+        )
 
     async def settled(self, busy: BudgetBusy) -> None:
         """Wait until a reservation of the account may have ended: one of this process did, or some time has passed. Reservations of dead
@@ -172,7 +187,8 @@ class SpendBook:
 
     def note(self, model: Any, usage: Usage, reservation: Reservation | None, mark: str) -> dict[str, Any]:
         """What the turn's journal keeps of a reply, so that the reply is counted after a crash, too."""
-        name, now = _name(model), self._clock.now
+        name = _name(model)
+        now = self._clock.now
         note = {
             "id": f"{mark}:{new_id()}",
             "at": now(),
@@ -184,20 +200,29 @@ class SpendBook:
             if not usage.total:  # the server reports no usage: what was reserved counts
                 hold = reservation.hold
                 note |= {
-                    "nano": None if hold.unpriced else hold.nano, "assumed": [hold.input, hold.tokens - hold.input],
-                }  # fmt: skip
+                    "nano": None if hold.unpriced else hold.nano,
+                    "assumed": [hold.input, hold.tokens - hold.input],
+                }
         return note
 
     def settle(self, spender: Spender, step: int, note: dict[str, Any], usage: Usage) -> Awaitable[None] | None:
         """Count a reply that is on record. A second time changes nothing. Await the result, if there is one: the reply's reservation
         is settled then."""
         try:
-            at, nano, guessed = float(note["at"]), note.get("nano"), note.get("assumed")
+            at = float(note["at"])
+            nano = note.get("nano")
+            guessed = note.get("assumed")
             into, out = guessed or (usage.input_tokens, usage.output_tokens)
             entry = LedgerEntry(
-                at=at, kind="model", name=str(note["model"]), input=int(into), output=int(out), cached=usage.cached_tokens,
-                nano=None if nano is None else int(nano), assumed=False,
-            )  # fmt: skip
+                at=at,
+                kind="model",
+                name=str(note["model"]),
+                input=int(into),
+                output=int(out),
+                cached=usage.cached_tokens,
+                nano=None if nano is None else int(nano),
+                assumed=False,
+            )
             id = str(note["id"])
         except (KeyError, TypeError, ValueError):  # another program wrote into the store
             logger.warning("a reply of run %s has no readable spend, and is not counted", spender.run.name)
@@ -222,7 +247,9 @@ class SpendBook:
 
     def assume(self, reservation: Reservation) -> None:
         """Count what was reserved as spent: the request was stopped, and it is unknown whether the model was asked."""
-        id, page, entry = reservation.id, reservation.page, _assumed(reservation.hold)
+        id = reservation.id
+        page = reservation.page
+        entry = _assumed(reservation.hold)
         put = partial(self.accounts.commit, reservation.accounts, page, lambda books: books.put(id, entry))
         self._spawn(self._surely(put))
 
@@ -306,7 +333,8 @@ class SpendBook:
     async def sweep(self, retention: float) -> int:
         """Reservations of dead processes become assumed entries, listeners that were not told are told, old accounts and pages of the
         ledger are removed. Returns how many reservations there were."""
-        now, lost = self._clock.now(), 0
+        now = self._clock.now()
+        lost = 0
         await self.ledger.sweep(now - retention)
         if not self.budgets:
             return 0
@@ -348,9 +376,14 @@ class SpendBook:
 
 def _assumed(hold: Hold) -> LedgerEntry:
     return LedgerEntry(
-        at=hold.at, kind="model", name=hold.model, input=hold.input, output=hold.tokens - hold.input,
-        nano=None if hold.unpriced else hold.nano, assumed=True,
-    )  # fmt: skip
+        at=hold.at,
+        kind="model",
+        name=hold.model,
+        input=hold.input,
+        output=hold.tokens - hold.input,
+        nano=None if hold.unpriced else hold.nano,
+        assumed=True,
+    )
 
 
 def _of_call(

@@ -64,9 +64,14 @@ class BudgetNotices:
                 status.raised_tokens,
             ]
             notice = BudgetReached(
-                id=blake2b(canonical(who), digest_size=16).hexdigest(), at=at, budget=status,
-                caller=spender.caller, thread=run.thread, agent=run.agent, run=run.name,
-            )  # fmt: skip
+                id=blake2b(canonical(who), digest_size=16).hexdigest(),
+                at=at,
+                budget=status,
+                caller=spender.caller,
+                thread=run.thread,
+                agent=run.agent,
+                run=run.name,
+            )
             self.counts[status.name] = self.counts.get(status.name, 0) + 1
             logger.warning(
                 "budget %r is reached: %s, %s; %s",

@@ -213,7 +213,8 @@ class Ledger:
 
     async def sweep(self, before: float) -> int:
         """Remove the pages of days before a time; returns how many there were."""
-        removed, last = 0, f"{day_of(before)}/"
+        removed = 0
+        last = f"{day_of(before)}/"
         while True:
             found = await self._records.documents(KIND, limit=_PAGE)
             old = [document.key for document in found if document.key < last]

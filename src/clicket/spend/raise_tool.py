@@ -62,7 +62,8 @@ class RaiseBudget(ToolDefaults):
         return arguments
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> str:
-        nano, tokens = nano_of(bound.get("add_usd", 0.0)), int(bound.get("add_tokens", 0))
+        nano = nano_of(bound.get("add_usd", 0.0))
+        tokens = int(bound.get("add_tokens", 0))
         key = f"{ctx.caller}/{ctx.thread}/{ctx.call_id}"
         status = await self._book.raise_budget(bound["budget"], bound["account"], key, nano, tokens)
         if status is None:

@@ -39,10 +39,15 @@ class _Sums:
 
     def fields(self) -> dict[str, float]:
         return {
-            "usd": usd(self.nano), "tokens": self.tokens, "input_tokens": self.input, "output_tokens": self.output,
-            "cached_tokens": self.cached, "unpriced_tokens": self.unpriced, "assumed_usd": usd(self.assumed),
+            "usd": usd(self.nano),
+            "tokens": self.tokens,
+            "input_tokens": self.input,
+            "output_tokens": self.output,
+            "cached_tokens": self.cached,
+            "unpriced_tokens": self.unpriced,
+            "assumed_usd": usd(self.assumed),
             "entries": self.entries,
-        }  # fmt: skip
+        }
 
 
 _Key = tuple[str, str]
@@ -61,7 +66,9 @@ async def spend_report(
 ) -> SpendReport:
     """Sum up the entries of some pages. `thread` and `agent` also take what agents spent that they called."""
     check_by(by)
-    total, own, whole = _Sums(), dict[_Key, _Sums](), dict[_Key, _Sums]()
+    total = _Sums()
+    own = dict[_Key, _Sums]()
+    whole = dict[_Key, _Sums]()
     parents: dict[_Key, str] = {}
     async for page in pages:
         runs = page.runs

@@ -104,9 +104,13 @@ def refusal_of(short: Short) -> Refusal:
     if budget.limit_tokens is not None:
         add["add_tokens"] = max(budget.limit_tokens // 10, 2 * short.wanted_tokens)
     arguments = {
-        "budget": status.name, "account": short.account.key, "scope": status.scope, "period": status.period,
-        "now": in_words(status), **add,
-    }  # fmt: skip
+        "budget": status.name,
+        "account": short.account.key,
+        "scope": status.scope,
+        "period": status.period,
+        "now": in_words(status),
+        **add,
+    }
     # No amount that a person could add makes a request without a price fit.
     return Refusal(ask=budget.on_reached == "ask" and not unpriced, text=text, arguments=arguments)
 

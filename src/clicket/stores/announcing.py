@@ -60,12 +60,14 @@ class Announcer:
         found: dict[int, tuple[list[Notice], list[int], list[int]]] = {}
         for number, (change, body) in enumerate(units):
             if change.ended_at is not None:
-                to, is_new = self._givers.get(change.key, 0), False
+                to = self._givers.get(change.key, 0)
+                is_new = False
                 if not to or change.unit is None:
                     continue
                 notice = Notice("events", change.key, Raw(encode((change.id, Raw(body)))))
             elif not change.owned and change.to > 0 and change.expect == 0:
-                to, is_new = change.to, True
+                to = change.to
+                is_new = True
                 notice = Notice("work", -1, Raw(_offer(change, body)))
             else:
                 continue
@@ -109,7 +111,9 @@ class Announcer:
                 self._announce(change, body, givers[number], told=number in told)
 
     def _announce(self, change: Append, body: bytes, giver: int, *, told: bool) -> None:
-        notices, key, ends = self._notices, change.key, change.ended_at is not None
+        notices = self._notices
+        key = change.key
+        ends = change.ended_at is not None
         if giver == notices.me:
             giver = 0
         if not change.owned and not ends:

@@ -76,7 +76,8 @@ class MemoryStore:
         self._pins: dict[str, float] = {}
         self._unnamed: set[str] = set()
         """Put for calls that have not named them yet."""
-        self._cache, self._queues = MemoryCache(), MemoryQueues()
+        self._cache = MemoryCache()
+        self._queues = MemoryQueues()
         self._kept = MemoryRecords(system.now)
         self._ended_stats: list[tuple[str, str, OutcomeStats]] = []
         """Outcomes that are not added up yet: that is done when somebody asks, or when there are many."""
@@ -100,7 +101,9 @@ class MemoryStore:
             done(change, self._create(change) if change.expect == 0 else self._update(change))
 
     def _create(self, change: Append) -> ClicketError | None:
-        call, unit, key = change.call, change.unit, self._last_key + 1
+        call = change.call
+        unit = change.unit
+        key = self._last_key + 1
         if change.unless is not None and self._kept.document(*change.unless) is not None:
             return Duplicate(f"the document {change.unless} is there")
         made = _Call(
@@ -130,7 +133,9 @@ class MemoryStore:
         return calls.setdefault((made.thread, made.caller), made) is made
 
     def _update(self, change: Append) -> ClicketError | None:
-        call, fence, unit = self._calls.get(change.key), change.fence, change.unit
+        call = self._calls.get(change.key)
+        fence = change.fence
+        unit = change.unit
         if (
             call is None
             or call.last != change.expect
@@ -171,7 +176,8 @@ class MemoryStore:
 
     def _close_off(self, call: _Call, change: Append) -> None:
         call.ended_at = change.ended_at
-        key, active = call.key, self._active
+        key = call.key
+        active = self._active
         del active[key]
         self._ended.append(key)
         if len(self._calls) - len(active) > self.max_ended:

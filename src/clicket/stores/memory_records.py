@@ -45,7 +45,8 @@ class MemoryRecords:
             if stats.effect != "none" and stats.tool:
                 place = (caller, thread, stats.tool)
                 if place != last:
-                    several, last = places.setdefault(place, []), place
+                    several = places.setdefault(place, [])
+                    last = place
                 several.append(stats)
                 if stats.shared:
                     places.setdefault((*SHARED_PLACE, stats.tool), []).append(stats)

@@ -26,7 +26,8 @@ def over(calls: Iterable[MemoryCall], keep: Keep) -> list[MemoryCall]:
 
 def _first_over(ended: Sequence[MemoryCall], calls: int | None, size: int | None) -> Iterator[int]:
     """Keys of the first ones, so many that the rest is within the bounds."""
-    count, weight = len(ended), sum(call.weight for call in ended)
+    count = len(ended)
+    weight = sum(call.weight for call in ended)
     for call in ended:
         if (calls is None or count <= calls) and (size is None or weight <= size):
             return

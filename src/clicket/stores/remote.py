@@ -230,7 +230,8 @@ class SharedReads(Generic[K, T]):
 
 async def retry_while_lost(name: str, patience: float, ask: Callable[[], Awaitable[T]]) -> T:
     """Ask until there is an answer, at most `patience` seconds. Only for what may be asked twice without harm."""
-    give_up, delay = system.monotonic() + patience, _WAIT_FIRST
+    give_up = system.monotonic() + patience
+    delay = _WAIT_FIRST
     while True:
         try:
             return await ask()

@@ -143,29 +143,41 @@ def judged(tool: str, recent: ToolTimes, usual: ToolTimes) -> tuple[list[Alert],
     between: set[str] = set()
     expected = usual.errors if usual.runs >= LEAST_USUAL else _USUAL_ERRORS
     if recent.runs >= LEAST_RECENT:
-        rate, limit = recent.errors, max(_LEAST_ERRORS, _ERRORS_FACTOR * expected)
+        rate = recent.errors
+        limit = max(_LEAST_ERRORS, _ERRORS_FACTOR * expected)
         floor = max(expected, 0.01)
         deviations = (recent.failed - recent.runs * floor) / sqrt(recent.runs * floor * (1.0 - min(floor, 0.99)))
         if rate >= limit and deviations >= _DEVIATIONS:
             text = f"{tool} failed in {rate:.0%} of its last {recent.runs} runs; usual are {expected:.0%}."
             raised.append(
                 Alert(
-                    kind="error_rate", subject=tool, value=rate, limit=limit, usual=expected, runs=recent.runs,
+                    kind="error_rate",
+                    subject=tool,
+                    value=rate,
+                    limit=limit,
+                    usual=expected,
+                    runs=recent.runs,
                     message=f"{text} See `clicket report --tool {tool}`.",
                 )
-            )  # fmt: skip
+            )
         elif rate >= max(_CALM_ERRORS, _CALM_FACTOR * expected):
             between.add(f"error_rate:{tool}")
-    slow, before = recent.slow, usual.slow if usual.runs >= LEAST_USUAL else None
+    slow = recent.slow
+    before = usual.slow if usual.runs >= LEAST_USUAL else None
     if slow is not None and before is not None and recent.runs >= LEAST_RECENT:
         limit = max(_SLOW_FACTOR * before, before + _SLOW_SECONDS)
         if slow >= limit:
             raised.append(
                 Alert(
-                    kind="latency", subject=tool, value=slow, limit=limit, usual=before, runs=recent.runs,
+                    kind="latency",
+                    subject=tool,
+                    value=slow,
+                    limit=limit,
+                    usual=before,
+                    runs=recent.runs,
                     message=f"{tool} takes up to {slow:.3g} s in nine of ten runs; usual are {before:.3g} s.",
                 )
-            )  # fmt: skip
+            )
         elif slow >= max(_CALM_FACTOR * before, before + _SLOW_SECONDS / 2):
             between.add(f"latency:{tool}")
     return raised, between
@@ -264,13 +276,15 @@ def _take(book: _Book, raised: Sequence[Alert], between: set[str], now: float) -
             if each.announced and now - each.cleared_at >= _QUIET_FOR:
                 del book.open[id]
         elif id in active:
-            each.alert, each.calm = active[id], 0
+            each.alert = active[id]
+            each.calm = 0
         elif id in between:
             each.calm = 0
         else:
             each.calm += 1
             if each.calm >= _CALM_LOOKS and each.announced:
-                each.cleared_at, each.announced = now, False
+                each.cleared_at = now
+                each.announced = False
     room = min(_MAX_NEW, _MAX_OPEN - len(book.open))
     for alert in [alert for alert in raised if alert.id not in book.open][: max(room, 0)]:
         book.open[alert.id] = _Open(alert=alert, since=now)

@@ -38,7 +38,8 @@ async def of_journal(
     """Figures of the calls that were made since then and have ended. Reads them page by page."""
     if isinstance(store, CountsEnded):
         return await _of_ended(store, caller=caller, tool=tool, since=since or 0.0)
-    sums, before = _Sums(), None
+    sums = _Sums()
+    before = None
     while True:
         found = await store.history(Query(caller=caller, tool=tool, since=since, before=before, limit=_PAGE))
         for stored in found:
@@ -53,7 +54,8 @@ async def of_journal(
 
 
 async def _of_ended(store: CountsEnded, *, caller: str | None, tool: str | None, since: float) -> list[Figure]:
-    sums, before = _Sums(), None
+    sums = _Sums()
+    before = None
     while True:
         found = await store.ended(caller=caller, tool=tool, since=since, before=before, limit=_ENDED_PAGE)
         for each in found:

@@ -148,7 +148,8 @@ def _log_end(entry: Entry, events: Sequence[Event]) -> None:
     level = logging.WARNING if error else logging.INFO
     if logger.isEnabledFor(level):
         facts: dict[str, Any] = {"state": end.state.value, "duration": round(end.data.get("duration", 0.0), 6)}
-        tool, why = entry.tool, ""
+        tool = entry.tool
+        why = ""
         if error:
             facts["code"] = error["code"]
             reason = str(msgspec.convert(error, ToolError))

@@ -51,9 +51,14 @@ class Tracing:
     """
 
     def __init__(
-        self, tracer: trace.Tracer, duration: metrics.Histogram, *, find_tool: FindTool, content: bool = False,
+        self,
+        tracer: trace.Tracer,
+        duration: metrics.Histogram,
+        *,
+        find_tool: FindTool,
+        content: bool = False,
         models: ModelTrace | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._tracer = tracer
         self._duration = duration
         self._find_tool = find_tool
@@ -63,9 +68,13 @@ class Tracing:
 
     @classmethod
     def over(
-        cls, tracers: TracerProvider | None = None, meters: MeterProvider | None = None, *, find_tool: FindTool,
+        cls,
+        tracers: TracerProvider | None = None,
+        meters: MeterProvider | None = None,
+        *,
+        find_tool: FindTool,
         content: bool = False,
-    ) -> Tracing:  # fmt: skip
+    ) -> Tracing:
         """Tracing with these providers, or with the program's global ones."""
         tracer = trace.get_tracer(_SCOPE, tracer_provider=tracers)
         meter = metrics.get_meter(_SCOPE, meter_provider=meters)
@@ -87,7 +96,8 @@ class Tracing:
     def enter(self, entry: Entry) -> Callable[[], object]:
         """Make the call's span the current one, so that spans of the tool's code, and of requests to models, are its children."""
         span = self.open_spans.get(entry) or trace.get_current_span()
-        token, models = context.attach(trace.set_span_in_context(span)), MODEL_TRACE.set(self._models)
+        token = context.attach(trace.set_span_in_context(span))
+        models = MODEL_TRACE.set(self._models)
 
         def leave() -> None:
             with suppress(ValueError):  # the body went on in another context, which ends with it
@@ -97,7 +107,8 @@ class Tracing:
         return leave
 
     def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
-        first, end = events[0], next((event for event in events if event.is_terminal), None)
+        first = events[0]
+        end = next((event for event in events if event.is_terminal), None)
         if first.state.is_terminal and not first.is_terminal:  # a late result: the call's span has ended
             return
         hands_over = not entry.owned and end is None
@@ -235,7 +246,8 @@ def _outcome_of_turn(entry: Entry) -> dict[str, Any]:
 
 def _event_attributes(event: Event) -> dict[str, Any]:
     """Attributes of a span event, without content."""
-    data, facts = event.data, {"clicket.seq": event.seq, "clicket.state": event.state.value}
+    data = event.data
+    facts = {"clicket.seq": event.seq, "clicket.state": event.state.value}
     if "attempt" in data:
         facts["clicket.attempt"] = data["attempt"]
     if data.get("error"):

@@ -83,7 +83,8 @@ async def collect(runtime: OpenRuntime) -> tuple[list[Figure], ProcessStats]:
 
     If the store does not answer, there are no figures and `store_up` is False; nothing is raised.
     """
-    stats, begun = _in_memory(runtime), system.monotonic()
+    stats = _in_memory(runtime)
+    begun = system.monotonic()
     try:
         async with asyncio.timeout(_STORE_TIMEOUT):
             figures = await runtime.store.figures(runtime.caller)
@@ -102,7 +103,9 @@ async def collect(runtime: OpenRuntime) -> tuple[list[Figure], ProcessStats]:
 
 
 def _in_memory(runtime: OpenRuntime) -> ProcessStats:
-    activity, names, store = runtime.activity(), runtime.registry.names, runtime.store
+    activity = runtime.activity()
+    names = runtime.registry.names
+    store = runtime.store
     return ProcessStats(
         tools=tuple(sorted(name for name in names if not name.startswith(PREFIX))),
         agents=tuple(sorted(name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))),

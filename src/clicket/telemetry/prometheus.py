@@ -160,7 +160,10 @@ def _tools(figures: list[Figure], registered: Iterable[str]) -> Iterator[Metric]
     )
     groups = named(figures)
     for tool in sorted({*groups, *registered}):
-        counts, codes, types, cached = dict.fromkeys(_ENDED, 0), dict[str, int](), dict[str, int](), 0
+        counts = dict.fromkeys(_ENDED, 0)
+        codes = dict[str, int]()
+        types = dict[str, int]()
+        cached = 0
         for figure in groups.get(tool, ()):
             counts[figure.outcome] += figure.count
             if figure.error:

@@ -157,15 +157,23 @@ def _most_first(counts: dict[str, int]) -> dict[str, int]:
 def _failing(tool: str, rate: float, runs: int, refused: int) -> Anomaly:
     more = f" ({refused} more calls found it out of service)" if refused else ""
     return Anomaly(
-        tool=tool, kind="success_rate", value=rate, limit=_LEAST_SUCCESS, runs=runs + refused,
+        tool=tool,
+        kind="success_rate",
+        value=rate,
+        limit=_LEAST_SUCCESS,
+        runs=runs + refused,
         message=f"{tool} succeeded in {rate:.0%} of {runs} runs{more}, under {_LEAST_SUCCESS:.0%}. "
         f"See its errors with `clicket report --tool {tool}`, its calls with `clicket ps --all --tool {tool}`.",
-    )  # fmt: skip
+    )
 
 
 def _slow(tool: str, mean: float, runs: int) -> Anomaly:
     return Anomaly(
-        tool=tool, kind="mean", value=mean, limit=_MOST_SECONDS, runs=runs,
+        tool=tool,
+        kind="mean",
+        value=mean,
+        limit=_MOST_SECONDS,
+        runs=runs,
         message=f"{tool} took {mean:.1f} s on average over {runs} runs, more than {_MOST_SECONDS:.0f} s. "
         "Make it faster, or give it a shorter timeout.",
-    )  # fmt: skip
+    )

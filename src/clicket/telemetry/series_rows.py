@@ -152,7 +152,8 @@ def quantile_in(timed: Mapping[int, int], share: float) -> float | None:
 
 
 def _quantile(timed: Mapping[int, int], total: int, share: float) -> float | None:
-    rank, seen = max(ceil(share * total - 1e-9), 1), 0
+    rank = max(ceil(share * total - 1e-9), 1)
+    seen = 0
     for bin in sorted(timed):
         seen += timed[bin]
         if seen >= rank:

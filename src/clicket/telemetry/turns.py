@@ -68,7 +68,8 @@ class TurnCounts:
         if end is None:
             return
         key = (entry.caller, entry.tool.removeprefix(PREFIX), str(end.get("stopped") or end.get("state") or ""))
-        sums, usage = self._sums.setdefault(key, Turns()), end.get("usage") or {}
+        sums = self._sums.setdefault(key, Turns())
+        usage = end.get("usage") or {}
         sums.turns += 1
         sums.steps += end.get("steps", 0)
         sums.calls += end.get("calls", 0)

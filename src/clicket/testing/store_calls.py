@@ -80,12 +80,12 @@ async def a_document_can_forbid_a_creation(store: Store) -> None:
     """Alone, and among others in one turn of the loop; whether the call waits, runs or has ended from its creation on."""
     await store.put_document("past", "é", b"1", None)
     known = await created(store, "known")
-    stats = OutcomeStats(
-        tool="tool", outcome="failed", error="", bucket=None, seconds=0.5, effect="failed", at=300.0
-    )  # fmt: skip
+    stats = OutcomeStats(tool="tool", outcome="failed", error="", bucket=None, seconds=0.5, effect="failed", at=300.0)
     for group in (True, False):
         store.group_appends = group
-        waits, runs, ends = creation("waits"), _start("runs"), creation("ends")
+        waits = creation("waits")
+        runs = _start("runs")
+        ends = creation("ends")
         waits.owned, waits.queue = False, "later"
         ends.state, ends.ended_at, ends.stats, ends.cache = State.FAILED, 300.0, stats, CacheUse("k", True)
         known = news(known)
@@ -115,9 +115,7 @@ async def a_document_can_forbid_a_creation(store: Store) -> None:
 def _start(id: str) -> Append:
     """Creates a call that starts at once, as most do."""
     data = {"tool": "tool", "thread": "t"}
-    return Append(
-        creation(id).call, 0, 1, Start(data, {"n": 1}, 100.0, 1e-5, 1e-5, 1e-5, 100.1, 1), State.RUNNING
-    )  # fmt: skip
+    return Append(creation(id).call, 0, 1, Start(data, {"n": 1}, 100.0, 1e-5, 1e-5, 1e-5, 100.1, 1), State.RUNNING)
 
 
 @laws.opened(ALIVE)

@@ -25,7 +25,8 @@ def waiting_call(
     change = creation(id, tool=tool, priority=priority, caller=caller, at=at)
     data = {"tool": tool, "thread": "t", "caller": caller}
     change.unit = rows_of([an_event(id, 1, "created", State.PENDING, data)])
-    change.owned, change.queue = False, queue
+    change.owned = False
+    change.queue = queue
     return change
 
 

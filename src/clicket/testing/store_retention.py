@@ -119,7 +119,9 @@ async def a_busy_thread_does_not_push_out_others(store: Store) -> None:
             change = await created(store, f"c{n}", thread=thread)
             end = news(change, state=State.COMPLETED, ended_at=200.0 + n)
             law.equal(await append(store, end), [None], "a call ends")
-        would, calls, more = await store.sweep(keep, 100, dry=True), 0, True
+        would = await store.sweep(keep, 100, dry=True)
+        calls = 0
+        more = True
         while more:
             step = await store.sweep(keep, limit)
             calls, more = calls + step.calls, step.more

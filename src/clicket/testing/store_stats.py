@@ -129,7 +129,9 @@ async def outcomes_count_with_their_append_or_not_at_all(store: Store) -> None:
     again = news(first, state=State.FAILED, ended_at=200.0, stats=outcome)
     law(isinstance((await append(store, again))[0], Stale), "an append that was taken is Stale when it comes again")
     taken = creation("a")
-    taken.state, taken.ended_at, taken.stats = State.FAILED, 200.0, outcome
+    taken.state = State.FAILED
+    taken.ended_at = 200.0
+    taken.stats = outcome
     law(isinstance((await append(store, taken))[0], Duplicate), "a taken identity is a Duplicate")
     fenced = news(await created(store, "b"), state=State.FAILED, ended_at=200.0, fence=7, stats=outcome)
     law(isinstance((await append(store, fenced))[0], Stale), "a wrong fence is Stale")
@@ -173,7 +175,9 @@ async def outcomes_of_a_group_are_each_counted_in_order(store: Store) -> None:
     ]
     changes = [creation(f"c{n}", thread=f"t{n % 2}") for n in range(400)]
     for change, each in zip(changes, outcomes, strict=True):
-        change.state, change.ended_at, change.stats = State.COMPLETED, each.at, each
+        change.state = State.COMPLETED
+        change.ended_at = each.at
+        change.stats = each
     law.equal(await append(store, *changes), [None] * 400, "calls that begin and end at once")
     for thread in range(2):
         wanted: dict[str, ToolHealth] = {}
@@ -307,7 +311,8 @@ async def idle_tool_health_goes_and_nothing_else(store: Store) -> None:
     await store.put_tool_health("", "t1", ToolHealth(tool="by hand", status="maintenance", updated_at=1.0), 0)
     await store.put_document("kind", "key", b"1", 0)
     await store.audit([b"1"])
-    figures, keep = sorted(map(str, await store.figures())), Keep(health_since=202.0)
+    figures = sorted(map(str, await store.figures()))
+    keep = Keep(health_since=202.0)
 
     async def names() -> list[str]:
         found = [*await store.tool_health("", "t0"), *await store.tool_health("", "t1")]

@@ -109,7 +109,8 @@ async def changes_of_tool_health_are_hinted(one: Store, two: Store) -> None:
     two.on_hint = lambda kind, key: hinted.set() if kind in ("health", "any") else None
 
     async def hint(what: Callable[[int], Awaitable[object]], text: str) -> None:
-        turns, clock = itertools.count(), asyncio.get_running_loop().time
+        turns = itertools.count()
+        clock = asyncio.get_running_loop().time
         give_up_at = clock() + _PATIENCE
         for _ in range(3):  # hints of earlier writes may come late; the third one is of this write
             hinted.clear()

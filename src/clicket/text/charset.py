@@ -115,7 +115,8 @@ def _utf16_label(head: bytes) -> str:
     """UTF-16 without a byte order mark: every other byte of a mostly Latin text is zero."""
     if len(head) < 4 or b"\0" not in head:
         return ""
-    even, odd = head[::2].count(0), head[1::2].count(0)
+    even = head[::2].count(0)
+    odd = head[1::2].count(0)
     if odd > len(head) * 0.3 and even * 20 < odd:
         return "utf-16le"
     if even > len(head) * 0.3 and odd * 20 < even:

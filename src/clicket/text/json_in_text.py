@@ -64,7 +64,8 @@ def _in_places(text: str) -> FoundJson:
         place = _PLACE.search(text, at)
         if place is None:
             break
-        kind, start = place.lastgroup, place.start()
+        kind = place.lastgroup
+        start = place.start()
         if kind == "other":  # code in another language
             at = _after_fence(text, place.end())
             continue

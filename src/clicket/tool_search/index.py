@@ -180,7 +180,8 @@ def _schema_text(schema: Any) -> str:
 
 
 def _texts_in(schema: Any) -> Iterator[str]:
-    open_nodes, read = [(schema, 0)], 0
+    open_nodes = [(schema, 0)]
+    read = 0
     while open_nodes and read < _MAX_NODES:
         node, depth = open_nodes.pop(0)
         read += 1

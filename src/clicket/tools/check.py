@@ -136,7 +136,9 @@ def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _measured(value: Any) -> tuple[int, int]:
     """How many members a value has with all that they hold, and on how many levels."""
-    level, members, levels = [value], 0, 0
+    level = [value]
+    members = 0
+    levels = 0
     while level and levels < _MAX_LEVELS and members < _MAX_MEMBERS:  # a value that holds itself has no end
         levels += 1
         members += len(level)

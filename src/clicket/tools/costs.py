@@ -64,7 +64,8 @@ def costs_in(events: Iterable[Event]) -> Costs:
 
 def cost_in(events: Iterable[Event]) -> Cost | None:
     """What a call has cost, from its events; None: it has reported nothing."""
-    found, last = Costs(), 0
+    found = Costs()
+    last = 0
     for seq, key, amount in _reports(events):
         found[key], last = amount, seq
     if not found:

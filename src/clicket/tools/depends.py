@@ -57,7 +57,8 @@ def names_of(groups: Iterable[Group]) -> list[str]:
 
 def find_cycle(start: str, edges: Callable[[str], Iterable[str]]) -> list[str] | None:
     """A way from a tool back to itself, or None. `edges` names what a tool needs; it is asked once for each tool on the way."""
-    way, came_from = [start], {start: start}
+    way = [start]
+    came_from = {start: start}
     while way:
         name = way.pop()
         for needed in edges(name):

@@ -148,7 +148,8 @@ class Exchange:
         raise RestError(message, status=status, body=told)
 
     def _next_hop(self, response: httpx2.Response) -> Prepared:
-        hop, status = self._hop, response.status_code
+        hop = self._hop
+        status = response.status_code
         here = response.request.url
         location = response.headers["location"]
         if self._hops >= self._rules.max_redirects:

@@ -154,7 +154,8 @@ def is_method(function: Any) -> bool:
     """Was it defined in a class body, to be called on an object?"""
     if not isinstance(function, FunctionType):
         return False
-    owner, code = function.__qualname__.rpartition(".")[0], function.__code__
+    owner = function.__qualname__.rpartition(".")[0]
+    code = function.__code__
     return bool(owner) and not owner.endswith("<locals>") and code.co_argcount > 0 and code.co_varnames[0] == "self"
 
 
@@ -276,7 +277,8 @@ def class_tool(
     if run_sync is not None and inspect.iscoroutinefunction(run_sync):
         raise UsageError(f"{where}: `run_sync` must not be async; call it `run`.")
     given = {key: getattr(instance, key) for key in Options.__struct_fields__ if hasattr(instance, key)}
-    made, binding = make_options(where, {**given, **(options or {})}), bind_signature(body, where, names=names)
+    made = make_options(where, {**given, **(options or {})})
+    binding = bind_signature(body, where, names=names)
     _refuse_without_context(where, made, binding)
     return FunctionTool(
         body,

@@ -259,7 +259,8 @@ class Verdicts:
         """The members of the value, each with a subschema that is applied to it."""
         if isinstance(value, dict):
             named = node.maps.get("properties", {})
-            patterns, others = node.maps.get("patternProperties"), node.one.get("additionalProperties")
+            patterns = node.maps.get("patternProperties")
+            others = node.one.get("additionalProperties")
             if patterns is None and others is None:
                 for name, inner in named.items():
                     if name in value:
@@ -273,7 +274,8 @@ class Verdicts:
                 for inner in fitting or ([others] if others is not None else []):
                     yield name, member, inner
         elif isinstance(value, list | tuple):
-            first, rest = node.lists.get("prefixItems", []), node.one.get("items")
+            first = node.lists.get("prefixItems", [])
+            rest = node.one.get("items")
             for place, member in enumerate(value):
                 inner_ = first[place] if place < len(first) else rest
                 if inner_ is None:

@@ -135,7 +135,8 @@ def _operation(
     parameters: dict[str, dict[str, Any]] = {}
     required: list[str] = []
     for raw in _merged_parameters(source, item, spec):
-        wire, place = str(raw["name"]), raw["in"]
+        wire = str(raw["name"])
+        place = raw["in"]
         if place == "cookie" or (place == "header" and wire.lower() in _IGNORED_HEADERS):
             if place == "cookie" and raw.get("required"):
                 raise _Unsupported(f"it needs the cookie {wire!r}")

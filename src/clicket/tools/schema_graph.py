@@ -77,9 +77,11 @@ def may_backtrack(pattern: str) -> bool:
 
 def pattern_size(pattern: str) -> int:
     """About how many states the automaton of a pattern has; each takes a microsecond to build. A repetition repeats its states."""
-    sizes, last = [0], 0
+    sizes = [0]
+    last = 0
     for atom in _ATOMS.finditer(pattern):
-        kind, text = atom.lastgroup, atom[0]
+        kind = atom.lastgroup
+        text = atom[0]
         if kind == "open":
             sizes.append(0)
         elif kind == "close" and len(sizes) > 1:
@@ -97,7 +99,8 @@ def pattern_size(pattern: str) -> int:
 
 def weight_of(own: Mapping[str, Any]) -> int:
     """The work of keywords that need no subschema, in paths; 0 if it is not worth counting."""
-    weight, listed = 0, own.get("enum")
+    weight = 0
+    listed = own.get("enum")
     if isinstance(listed, list | tuple):
         simple = sum(type(each) in (str, int, bool, type(None)) for each in listed)
         weight += simple // _SCALARS_PER_PATH + (len(listed) - simple) * _PATHS_PER_VALUE

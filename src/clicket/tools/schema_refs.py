@@ -91,7 +91,8 @@ class Schemas:
         target = self._source.at(reference)
         if reference not in self._names:
             stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", unquote(str(reference).rpartition("/")[2])) or "root"
-            name, number = stem, 1
+            name = stem
+            number = 1
             while name in self.definitions:
                 number += 1
                 name = f"{stem}_{number}"

@@ -122,7 +122,8 @@ class StreamReader:
         return STREAMED if self._result is _ABSENT else self._result
 
     async def _lines(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-        size, rest = 0, bytearray()
+        size = 0
+        rest = bytearray()
         async for part in response.aiter_bytes():
             size += len(part)
             if size > self._max_size:

@@ -73,13 +73,15 @@ def _tried(node: Node, value: Any) -> Sequence[Node]:
 
 def _members(node: Node, value: Any) -> Iterator[tuple[Any, Node]]:
     if isinstance(value, dict):
-        named, others = node.maps.get("properties", {}), node.one.get("additionalProperties")
+        named = node.maps.get("properties", {})
+        others = node.one.get("additionalProperties")
         for name, member in value.items():
             inner = named.get(name, others)
             if inner is not None:
                 yield member, inner
     elif isinstance(value, list | tuple):
-        first, rest = node.lists.get("prefixItems", []), node.one.get("items")
+        first = node.lists.get("prefixItems", [])
+        rest = node.one.get("items")
         for place, member in enumerate(value):
             inner = first[place] if place < len(first) else rest
             if inner is not None:

@@ -45,14 +45,16 @@ class _Filter(logging.Filter):
             return True
         shown = self.shown(said)
         if shown != said:
-            record.msg, record.args = shown, None
+            record.msg = shown
+            record.args = None
         trace = record.exc_text
         if not trace and record.exc_info and record.exc_info[0] is not None:
             trace = _formatter.formatException(record.exc_info)
         if trace:
             hidden = self.shown_trace(trace)
             if hidden != trace:  # a later formatter would print the exception itself
-                record.exc_text, record.exc_info = hidden, None
+                record.exc_text = hidden
+                record.exc_info = None
         return True
 
     def shown(self, text: str) -> str:

@@ -49,7 +49,8 @@ class Values:
             yield from self._in_one_pass(text, self._heads)
 
     def _in_one_pass(self, text: str, heads: dict[str, tuple[int, ...]]) -> Iterator[tuple[int, int]]:
-        known, length = self._known, len(text)
+        known = self._known
+        length = len(text)
         work = _WORK * length
         for at in range(length - MIN_VALUE + 1):
             for size in heads.get(text[at : at + MIN_VALUE], ()):
@@ -68,7 +69,8 @@ class Values:
             for value in self.texts:
                 first = open_value(text, value, first)
             return first
-        heads, work = self._heads, _WORK * len(text)
+        heads = self._heads
+        work = _WORK * len(text)
         for at in range(max(len(text) - self._longest + 1, 0), first):
             if text[at : at + MIN_VALUE] in heads or at > len(text) - MIN_VALUE:
                 tail = text[at:]
@@ -96,7 +98,9 @@ def _by_head(values: frozenset[str]) -> dict[str, tuple[int, ...]]:
 
 def places(text: str, value: str) -> Iterator[tuple[int, int]]:
     """Each occurrence of one value, also where two overlap."""
-    at, tried, step = text.find(value), 0, 1
+    at = text.find(value)
+    tried = 0
+    step = 1
     while at >= 0:
         yield at, at + len(value)
         if step == 1 and (tried := tried + 1) > _TRIES and len(value) > _TRIES:
@@ -106,7 +110,8 @@ def places(text: str, value: str) -> Iterator[tuple[int, int]]:
 
 def open_value(text: str, value: str, first: int) -> int:
     """Where this value begins that the text's end cuts, if that is before `first`; else `first`."""
-    at, tried = text.find(value[0], max(len(text) - len(value) + 1, 0)), 0
+    at = text.find(value[0], max(len(text) - len(value) + 1, 0))
+    tried = 0
     while 0 <= at < first:
         if (tried := tried + 1) > _TRIES:
             return min(first, len(text) - _overlap(text, value[: len(text) + 1]))
@@ -118,7 +123,8 @@ def open_value(text: str, value: str, first: int) -> int:
 
 def _overlap(text: str, value: str) -> int:
     """The longest beginning of the value, short of the whole, that the text ends with."""
-    borders, length = _borders(value), 0
+    borders = _borders(value)
+    length = 0
     for one in text[max(len(text) - len(value) + 1, 0) :]:
         while length and value[length] != one:
             length = borders[length - 1]
@@ -129,7 +135,8 @@ def _overlap(text: str, value: str) -> int:
 
 def _borders(value: str) -> list[int]:
     """For each beginning of the value: the longest shorter text that it both begins and ends with."""
-    borders, length = [0], 0
+    borders = [0]
+    length = 0
     for one in value[1:]:
         while length and value[length] != one:
             length = borders[length - 1]

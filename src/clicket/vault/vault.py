@@ -199,7 +199,8 @@ def _fits(parts: list[str], text: str) -> bool:
     first, *middle, last = parts
     if not text.startswith(first) or not text.endswith(last) or len(text) < len(first) + len(last):
         return False
-    at, end = len(first), len(text) - len(last)
+    at = len(first)
+    end = len(text) - len(last)
     for part in middle:
         found = text.find(part, at, end)
         if found < 0:

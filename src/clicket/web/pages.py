@@ -79,7 +79,10 @@ class Pages:
         self.name: str = self._engine.name
         self.failures: int = 0
         """How many pages could not be read so far."""
-        self._top, self._timeout, self._max_size, self._max_text = top, timeout, max_size, max_text
+        self._top = top
+        self._timeout = timeout
+        self._max_size = max_size
+        self._max_text = max_text
         self._max_concurrency, self._max_redirects, self._max_kept = max_concurrency, max_redirects, max_kept
         self._skip = tuple(host.lower().strip(".") for host in skip)
         try:

@@ -123,7 +123,8 @@ def _take(line: str, found: list[dict[str, Any]]) -> None:
     elif link := _LINK.fullmatch(line):
         found.append({"title": link[1], "url": link[2], "lines": [link[3].strip(" -:")]})
     elif field := _FIELD.fullmatch(line):
-        name, value = _FIELD_NAMES.get(field[1].lower(), "text"), field[2].strip()
+        name = _FIELD_NAMES.get(field[1].lower(), "text")
+        value = field[2].strip()
         if name == "url" and not value.startswith(("http://", "https://")):
             return  # the name of a source, not its URL
         if name == "title" or not found or (name == "url" and "url" in now):

@@ -96,7 +96,11 @@ class SearchTool(ToolDefaults):
             "required": ["query"],
             "additionalProperties": False,
         }
-        self._source, self._template, self._key, self._rate, self._max_wait = source, request, key, rate, max_wait
+        self._source = source
+        self._template = request
+        self._key = key
+        self._rate = rate
+        self._max_wait = max_wait
         self._params = {name: value for name, value in request.params.items() if _varies(value)}
         self._connection = dict(rest)
         self._rest = self._make_rest()
@@ -155,7 +159,8 @@ class SearchTool(ToolDefaults):
         await self._rest.close()
 
     def _documents(self, answer: Any, k: int) -> Sequence[Document]:
-        request, value = self._template, _json(answer)
+        request = self._template
+        value = _json(answer)
         entries = request.results.find(value)
         if entries is None and request.complaint is not None and (said := request.complaint.find(value)):
             raise AnswerUnusable(f"it says: {_excerpt(said if isinstance(said, str) else json.dumps(said))}")

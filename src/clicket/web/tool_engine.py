@@ -44,7 +44,9 @@ class ToolEngine:
             raise UsageError(f"ToolEngine takes a runtime, or a client of one, not {type(caller).__name__}.")
         self.name: str = name or tool
         self._caller, self._tool, self._thread = caller, tool, thread
-        self._argument, self._k_argument, self._arguments = argument, k_argument, dict(arguments or {})
+        self._argument = argument
+        self._k_argument = k_argument
+        self._arguments = dict(arguments or {})
         self._results = None if results is None else JsonPath(results)
         self._fields = Fields(fields, html=html)
 

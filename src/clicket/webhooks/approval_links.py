@@ -126,7 +126,8 @@ class ApprovalLinks:
 
     async def sweep(self) -> None:
         """Remove links that were over a week ago."""
-        after, oldest = "", self._now() - _KEPT
+        after = ""
+        oldest = self._now() - _KEPT
         while True:
             page = await self._store.documents(_KIND, after=after, limit=_PAGE)
             for document in page:

@@ -140,7 +140,8 @@ class Delivery:
             logger.error("a delivery failed", exc_info=task.exception())
 
     async def _work(self, name: str) -> None:
-        endpoint, waiting = self._outbox.endpoints[name], self._waiting[name]
+        endpoint = self._outbox.endpoints[name]
+        waiting = self._waiting[name]
         while waiting and not self._closed:
             claimed = waiting.popleft()
             try:
@@ -159,7 +160,8 @@ class Delivery:
                 logger.warning("notice %s could not be recorded: %s", claimed.stored.notice.id, error)
 
     async def _deliver(self, endpoint: Endpoint, claimed: Claimed) -> None:
-        notice, at = claimed.stored.notice, self._clock.now()
+        notice = claimed.stored.notice
+        at = self._clock.now()
         if endpoint.name in self._disabled and not notice.replays:
             problem = "it answered 410 before, so it is disabled; replay a notice to enable it"
             await self._outbox.end(claimed, DeliveryAttempt(at=at, seconds=0.0, problem=problem), "failed")
@@ -183,7 +185,8 @@ class Delivery:
         return encode(payload)
 
     async def _record(self, endpoint: Endpoint, claimed: Claimed, answer: Answer, attempt: DeliveryAttempt) -> None:
-        notice, name = claimed.stored.notice, endpoint.name
+        notice = claimed.stored.notice
+        name = endpoint.name
         if not answer.problem:
             self._paused.pop(name, None)
             await self._outbox.end(claimed, attempt, "delivered")

@@ -129,12 +129,18 @@ class Outbox:
             until = min(until, fact.question.deadline)
         stored = StoredNotice(
             notice=Notice(
-                id=id, type=fact.type, endpoint=endpoint.name, created_at=fact.at,  # type: ignore[arg-type]  # checked
-                next_at=now + LEASE if mine else now, payload=_payload(fact, endpoint),
+                id=id,
+                type=fact.type,  # type: ignore[arg-type]  # checked
+                endpoint=endpoint.name,
+                created_at=fact.at,
+                next_at=now + LEASE if mine else now,
+                payload=_payload(fact, endpoint),
             ),
-            claimed_by=self._me if mine else "", question=fact.question if linked else None,
-            link_until=until if linked else None, held=held,
-        )  # fmt: skip
+            claimed_by=self._me if mine else "",
+            question=fact.question if linked else None,
+            link_until=until if linked else None,
+            held=held,
+        )
         made = await self._store.put_document(PENDING, id, encode(stored), 0)
         self._remember(id)
         if made and mine and held is None:
@@ -190,7 +196,8 @@ class Outbox:
     async def claim(self, document: StoredDocument, confirm: Callable[[Health], Awaitable[bool]]) -> Claimed | None:
         """Claim a notice that is due. None: it is not, or another process has it. `confirm`: is the status of a held notice on
         record? Its process died before it said so."""
-        stored, now = _read(document), self._now()
+        stored = _read(document)
+        now = self._now()
         if stored is None or (stored.notice.next_at or 0.0) > now:
             return None
         if stored.held is not None and not await confirm(stored.held):
@@ -204,7 +211,8 @@ class Outbox:
 
     async def renewed(self, claimed: Claimed, seconds: float) -> Claimed | None:
         """The claim, for at least so many seconds. None: it ended, and another process has the notice."""
-        notice, now = claimed.stored.notice, self._now()
+        notice = claimed.stored.notice
+        now = self._now()
         if (notice.next_at or 0.0) - now >= seconds:
             return claimed
         stored = msgspec.structs.replace(claimed.stored, notice=msgspec.structs.replace(notice, next_at=now + LEASE))
@@ -283,7 +291,8 @@ class Outbox:
         if stored is None:
             await self.get(id)
             raise Conflict(f"notice {id!r} was not given up: it is sent when its time comes.")
-        now, notice = self._now(), stored.notice
+        now = self._now()
+        notice = stored.notice
         mine = self.ready(notice.endpoint)
         notice = msgspec.structs.replace(
             notice,
@@ -314,7 +323,8 @@ class Outbox:
 
     async def sweep(self) -> int:
         """Remove ended notices that are older than the retention; how many."""
-        removed, after = 0, _prefix(self._now() - self._retention)
+        removed = 0
+        after = _prefix(self._now() - self._retention)
         while True:
             page = await self._store.documents(ENDED, after=after, limit=PAGE)
             for document in page:

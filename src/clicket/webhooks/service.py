@@ -63,9 +63,14 @@ class Webhooks:
         self._idle.set()
         self.links = ApprovalLinks(store, vault, clock.now, public_url)
         self.outbox = Outbox(
-            store, clock.now, endpoints,
-            me=me, links=public_url is not None, link_seconds=link_timeout, retention=retention,
-        )  # fmt: skip
+            store,
+            clock.now,
+            endpoints,
+            me=me,
+            links=public_url is not None,
+            link_seconds=link_timeout,
+            retention=retention,
+        )
         self.delivery = Delivery(
             self.outbox, store, sender or HttpSender(), clock, chance, link=self.links.of, confirm=self._is_announced
         )

@@ -113,7 +113,8 @@ class AgentRunner:
 
     async def follow(self, turn: ActiveTurn) -> None:
         """Follow an active turn from its beginning."""
-        view, events = turn.view, self.agent.events(turn.view.thread)
+        view = turn.view
+        events = self.agent.events(turn.view.thread)
         self._follow((event async for event in events if event.turn > view.turns), view.thread)
 
     async def unfollow(self) -> None:
@@ -131,7 +132,8 @@ class AgentRunner:
                 for event in events:
                     self.updates.put(event)
 
-        host, ended = self.runtime.host, TurnEnded()
+        host = self.runtime.host
+        ended = TurnEnded()
         host.watch(watch)
         try:
             async for event in events:

@@ -84,7 +84,11 @@ class LiveCalls:
     def _show(self) -> None:
         if self._live is None and self._terminal.interactive:
             self._live = Live(
-                get_renderable=self.rows.get_renderable, console=self._terminal.err, transient=True, refresh_per_second=8,
-                redirect_stdout=False, redirect_stderr=False,
-            )  # fmt: skip
+                get_renderable=self.rows.get_renderable,
+                console=self._terminal.err,
+                transient=True,
+                refresh_per_second=8,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
             self._live.start(refresh=True)

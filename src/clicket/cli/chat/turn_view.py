@@ -68,7 +68,8 @@ class TurnView:
             case "restart":
                 self.remark("  the answer begins again", "yellow")
             case "retry":
-                error, delay = short(data["error"], 160), duration(data["delay"])
+                error = short(data["error"], 160)
+                delay = duration(data["delay"])
                 self.remark(f"  the model did not answer: {error}; again in {delay}", "yellow")
             case "tool_started":
                 self._tool_started(data)
@@ -179,7 +180,8 @@ class PlanView:
         self._before: list[tuple[str, str]] = []
 
     def take(self, plan: Mapping[str, Any]) -> list[Text]:
-        before, now = self._before, [(step["text"], step["status"]) for step in plan["steps"]]
+        before = self._before
+        now = [(step["text"], step["status"]) for step in plan["steps"]]
         self._before = now
         lines = plan_lines(plan, plain=self._plain)
         if [text for text, _ in before] != [text for text, _ in now]:

@@ -143,7 +143,9 @@ async def respond(
 async def _decide(
     session: Session, decision: str, id: str | None, thread: str | None, caller: str | None, **given: Any
 ) -> None:
-    arguments, grant, reason = given.pop("arguments", None), given.pop("grant", None), given["reason"]
+    arguments = given.pop("arguments", None)
+    grant = given.pop("grant", None)
+    reason = given["reason"]
     if id is None:
         if arguments is not None or grant is not None or reason:
             raise UsageError(f"name the call: clicket {'approve' if decision == 'approved' else 'deny'} ID …")

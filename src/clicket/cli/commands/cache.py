@@ -27,7 +27,8 @@ async def stats(session: Session) -> None:
 
     The store counts them, for all processes together, since it was made.
     """
-    terminal, found = session.terminal, CacheStats()
+    terminal = session.terminal
+    found = CacheStats()
     if session.store_exists:
         async with session.watcher() as runtime:
             found = await runtime.cache.stats()
@@ -53,7 +54,8 @@ async def list_results(
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most N results.")] = 100,
 ) -> None:
     """List cached results, those that expire soonest first."""
-    terminal, page = session.terminal, CachePage(items=[])
+    terminal = session.terminal
+    page = CachePage(items=[])
     if session.store_exists:
         async with session.watcher() as runtime:
             page = await runtime.cache.list(tag=tag, limit=limit)
@@ -87,7 +89,8 @@ async def clear(
     ] = None,
 ) -> None:
     """Remove cached results: all of them, or those with a tag, or old ones."""
-    terminal, removed = session.terminal, 0
+    terminal = session.terminal
+    removed = 0
     seconds = None if max_age is None else parse_duration(max_age)
     if session.store_exists:
         async with session.watcher() as runtime:

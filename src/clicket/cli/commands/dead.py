@@ -35,7 +35,8 @@ async def dead(
 
     `clicket requeue ID` runs one again. Look at the cause first: `clicket show ID`.
     """
-    terminal, page = session.terminal, DeadPage(items=[])
+    terminal = session.terminal
+    page = DeadPage(items=[])
     if session.store_exists:
         async with session.watcher() as runtime:
             sees = runtime if caller is None else runtime.acting_for(caller)

@@ -58,7 +58,9 @@ async def gc(
         "thread_calls": keep_thread_calls,
         "thread_bytes": None if keep_thread_bytes is None else parse_size(keep_thread_bytes),
     }
-    swept, keep, freed = Sweep(), Keep(**given), None
+    swept = Sweep()
+    keep = Keep(**given)
+    freed = None
     if session.store_exists:
         async with session.watcher() as runtime:
             bounds = {name: value for name, value in given.items() if value is not None}

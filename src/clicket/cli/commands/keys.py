@@ -53,7 +53,8 @@ async def create(
 
     Keys of the same name or holder belong to one person, who may not approve the calls that any of them made.
     """
-    terminal, now = session.terminal, time.time()
+    terminal = session.terminal
+    now = time.time()
     until = None if expires is None else now + parse_duration(expires)
     async with _open(session) as runtime:
         made, text = await keys.create(
@@ -69,7 +70,8 @@ async def create(
 
 async def list_keys(session: Session) -> None:
     """List the keys, without their secrets."""
-    terminal, now = session.terminal, time.time()
+    terminal = session.terminal
+    now = time.time()
     found: list[Key] = []
     if session.store_exists:
         async with _open(session) as runtime:

@@ -59,7 +59,8 @@ async def notices(
 
 
 async def _list(session: Session, which: dict[str, Any]) -> None:
-    terminal, page = session.terminal, NoticePage(items=[])
+    terminal = session.terminal
+    page = NoticePage(items=[])
     if session.store_exists:
         async with session.reader() as reader:
             page = await _outbox(reader.store).page(**which)
@@ -116,7 +117,8 @@ async def _whole(outbox: Any, beginning: str) -> str:
 
 
 def _print(terminal: Terminal, page: NoticePage) -> None:
-    items, now = page.items, time.time()
+    items = page.items
+    now = time.time()
     columns = [
         Column("ID", [clean(each.id) for each in items], keep=True),
         Column("STATE", [Text(each.state, style=_STYLES[each.state]) for each in items], keep=True),

@@ -85,7 +85,8 @@ async def ps(
             await _watch(session.terminal, reader, wanted, hint)
         return
     if not session.store_exists:
-        found, hint = _Found(Page(items=[])), f"there is no store {session.store_url} yet. {session.store_hint}"
+        found = _Found(Page(items=[]))
+        hint = f"there is no store {session.store_url} yet. {session.store_hint}"
     else:
         async with session.reader() as reader:
             found = await _read(reader, wanted)
@@ -104,7 +105,8 @@ async def _read(reader: Reader, wanted: _Wanted) -> _Found:
         return _Found(page)
     which: HistoryOptions = {**wanted.which, "active": True}
     query = history_query(wanted.caller, wanted.limit, wanted.cursor, **which)
-    found, owners = await reader.store.history(query), await Owners.of(reader)
+    found = await reader.store.history(query)
+    owners = await Owners.of(reader)
     return _Found(
         page,
         left={_key_of_stored(stored) for stored in found if owners.are_gone(stored)},

@@ -129,7 +129,8 @@ async def _count_waiting(runtime: Runtime, tools: set[str]) -> int:
 async def _wait_for_calls(runtime: Runtime, bar: ProgressBar) -> None:
     """Wait until every call that was queued has ended here. Calls that wait for approval are not waited for."""
     queued = [call for call in runtime.held_calls() if call.waiting_for in (None, "reconcile")]
-    ended, total = 0, len(queued)
+    ended = 0
+    total = len(queued)
     bar.show(f"{total} calls to run" if total else "", total=total)
 
     async def wait(id: str, thread: str, caller: str) -> None:

@@ -48,7 +48,8 @@ async def report(
     if session.store_exists:
         async with session.watcher() as runtime:
             figures = await figures_in(runtime.store, tool=tool, since=begin)
-    found, anomalies = report_of(figures, since=begin if since is not None else None), anomalies_in(figures)
+    found = report_of(figures, since=begin if since is not None else None)
+    anomalies = anomalies_in(figures)
     if terminal.json:
         source = "figures" if begin is None else "journal"
         terminal.print_json(
@@ -81,7 +82,9 @@ def _no_calls(session: Session, tool: str | None, since: str | None) -> str:
 
 
 def _print(terminal: Terminal, found: Report, figures: list[Figure], anomalies: list[Anomaly], *, alone: bool) -> None:
-    out, width, plain = terminal.out, terminal.out.width, terminal.plain
+    out = terminal.out
+    width = terminal.out.width
+    plain = terminal.plain
     out.print(_counts(found, width))
     chart = bars(figures, width, plain=plain) if alone else lines(named(figures), width, plain=plain)
     if chart is not None:

@@ -47,32 +47,47 @@ async def list_schedules(session: Session) -> None:
 async def add(
     session: Session,
     name: NameArgument,
-    cron: Annotated[str, typer.Argument(metavar="CRON", help="Five fields in quotes, such as '30 2 * * mon-fri', or @daily.")],
+    cron: Annotated[
+        str, typer.Argument(metavar="CRON", help="Five fields in quotes, such as '30 2 * * mon-fri', or @daily.")
+    ],
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.", autocompletion=complete_tool)],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="[JSON | KEY=VALUE … | -]", help="One JSON object, pairs, or - for stdin."),
     ] = None,
-    timezone: Annotated[str, typer.Option(metavar="ZONE", help="IANA name of the time zone, such as Europe/Berlin.")] = "UTC",
+    timezone: Annotated[
+        str, typer.Option(metavar="ZONE", help="IANA name of the time zone, such as Europe/Berlin.")
+    ] = "UTC",
     overlap: Annotated[str, typer.Option(help="While the call before runs: skip, queue or allow.")] = "skip",
     catch_up: Annotated[str, typer.Option(help="Times that were missed: run none, the last, or all.")] = "last",
     jitter: Annotated[str, typer.Option(metavar="TIME", help="Each call waits up to that long: 30s, 5m.")] = "0",
     thread: Annotated[str | None, typer.Option(help="The thread of its calls; default: schedule:NAME.")] = None,
     timeout: Annotated[str | None, typer.Option(metavar="TIME", help="Timeout of each attempt: 10, 500ms, 2m.")] = None,
     priority: Annotated[int, typer.Option(help="Calls with a higher number leave the queue first.")] = 0,
-) -> None:  # fmt: skip
+) -> None:
     """Make or change a schedule: a cron form, a tool and its arguments.
 
     Servers and workers over the store that have the tool make the calls.
     """
     schema: Any = next((t.input_schema for t in session.needed_tools if t.name == tool), {})
-    given, limit = read_arguments(arguments or [], schema), None if timeout is None else parse_duration(timeout)
+    given = read_arguments(arguments or [], schema)
+    limit = None if timeout is None else parse_duration(timeout)
     async with session.joined() as runtime:
         runtime.stop_claiming()  # this command makes no calls
         made = await runtime.schedule(
-            name, cron, tool, given, by=user_name(None), timezone=timezone, overlap=overlap,  # type: ignore[arg-type]  # it checks them
-            catch_up=catch_up, jitter=parse_duration(jitter), thread=thread, timeout=limit, priority=priority,  # type: ignore[arg-type]
-        )  # fmt: skip
+            name,
+            cron,
+            tool,
+            given,
+            by=user_name(None),
+            timezone=timezone,
+            overlap=overlap,  # type: ignore[arg-type]  # it checks them
+            catch_up=catch_up,  # type: ignore[arg-type]
+            jitter=parse_duration(jitter),
+            thread=thread,
+            timeout=limit,
+            priority=priority,
+        )
     _report(session.terminal, [made])
 
 

@@ -89,7 +89,8 @@ async def _run(
     runtime: Runtime, terminal: Terminal, tool: str, arguments: dict[str, Any], *, stream: bool, **how: Any
 ) -> ToolResult:
     handle = await runtime.submit(tool, arguments, **how)
-    view, progress = SearchView(terminal), CallProgress(terminal, "search")
+    view = SearchView(terminal)
+    progress = CallProgress(terminal, "search")
     try:
         with progress:
             async for event in handle.events():

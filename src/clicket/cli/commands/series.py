@@ -29,7 +29,8 @@ async def series(
 ) -> None:
     """Show counts, errors, run times or queue lengths over time."""
     now = time.time()
-    begin, length = now - parse_duration(since), int(parse_duration(step))
+    begin = now - parse_duration(since)
+    length = int(parse_duration(step))
     async with session.reader() as reader:
         found = await series_in(reader.store, metric, now=now, caller=caller, tool=tool, since=begin, step=length)  # type: ignore[arg-type]  # it is checked there
     if session.terminal.json:

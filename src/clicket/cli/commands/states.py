@@ -54,7 +54,8 @@ async def states(
                 raise UsageError(f"--set takes a tool and its status, like mail=maintenance, not {set!r}.")
             await hub.set(name.strip(), status.strip(), reason, by="command line")
         views = await hub.tools()
-        line, text = await hub.summary(), await hub.prompt() if prompt else ""
+        line = await hub.summary()
+        text = await hub.prompt() if prompt else ""
     if terminal.json:
         terminal.print_json({"thread": thread, "tools": msgspec.to_builtins(views), "summary": line})
     elif prompt:

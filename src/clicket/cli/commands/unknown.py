@@ -34,7 +34,8 @@ async def unknown(
 
     `clicket show ID` shows what is known, and `clicket resolve ID` settles one.
     """
-    terminal, page = session.terminal, Page(items=[])
+    terminal = session.terminal
+    page = Page(items=[])
     if session.store_exists:
         async with session.watcher() as runtime:
             sees = runtime if caller is None else runtime.acting_for(caller)

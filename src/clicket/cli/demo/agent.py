@@ -142,7 +142,8 @@ async def _run_until_killed(output: TourOutput, plans: PlanView, store: str) -> 
 
 
 def _show(output: TourOutput, plans: PlanView, event: AgentEvent) -> None:
-    data, remark = event.data, output.remark
+    data = event.data
+    remark = output.remark
     if event.type == "plan":
         for line in plans.take(data):
             output.say(line)

@@ -82,8 +82,16 @@ class TourOutput:
         self.say(text, style=style)
 
     async def call(
-        self, runtime: Runtime, title: str, about: str, tool: str, arguments: dict[str, Any], *, code: str = "", watch: bool = True
-    ) -> tuple[Record, list[Event]]:  # fmt: skip
+        self,
+        runtime: Runtime,
+        title: str,
+        about: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        code: str = "",
+        watch: bool = True,
+    ) -> tuple[Record, list[Event]]:
         """A step that makes one call, and shows it until it has ended."""
         await self.step(title, about, code or f'await rt.call("{tool}", {json.dumps(arguments)})')
         handle = await runtime.submit(tool, arguments, thread="demo")
@@ -103,7 +111,9 @@ class TourOutput:
                     progress.stop()  # streamed output and an animated row cannot share a terminal
                     column = self._write(data["content"], column)
                 elif event.type == "state_changed" and event.state is State.RETRYING and data.get("delay"):
-                    attempt, why, delay = data["attempt"], data["error"]["message"], duration(data["delay"])
+                    attempt = data["attempt"]
+                    why = data["error"]["message"]
+                    delay = duration(data["delay"])
                     self.remark(f"↻ attempt {attempt}: {why}; attempt {attempt + 1} in {delay}", "yellow")
                 elif event.type == "note" and "pid" in data:
                     self.remark(f"runs in process {data['pid']}, which has started process {data['child']}")
@@ -177,7 +187,8 @@ class TourOutput:
             self.print(Text(f"  {command}", style="cyan"))
 
     def _table(self, ids: dict[str, str]) -> Table:
-        calls, wide = self.outcomes, self.terminal.out.width >= _WIDE
+        calls = self.outcomes
+        wide = self.terminal.out.width >= _WIDE
         failed = Text("not as expected", style="bold red")
         columns = [
             Column("" if wide else "#", [each.scene if wide else str(each.number) for each in calls], rank=1),

@@ -90,7 +90,8 @@ def read(fd: int) -> tuple[Kind, bytearray] | None:
 
 def _read_exactly(fd: int, size: int) -> bytearray | None:
     buffer = bytearray(size)
-    view, got = memoryview(buffer), 0
+    view = memoryview(buffer)
+    got = 0
     while got < size:
         count = os.readv(fd, [view[got:]])
         if count == 0:

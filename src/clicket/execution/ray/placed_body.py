@@ -61,8 +61,14 @@ class PlacedBody:
         while not await self._call(lambda: attempts.is_placed(self.name, _LOOK_EVERY)):
             pass
 
-    async def run(self, *, started: Callable[[], None], message: Message, caught_up: Callable[[], Awaitable[None]],
-                  repeatable: bool) -> bytes | None:  # fmt: skip
+    async def run(
+        self,
+        *,
+        started: Callable[[], None],
+        message: Message,
+        caught_up: Callable[[], Awaitable[None]],
+        repeatable: bool,
+    ) -> bytes | None:
         """The body's output as JSON, or None if all of it was emitted.
 
         `started()` is called when the body is about to run, its module imported; `message` as for a child process. The next

@@ -81,7 +81,8 @@ def run_body(job: bytes) -> Iterator[bytes]:
             read = _jobs.decode(job)
             kind, payload = perform(msgspec.structs.replace(read, target=_found_here(read.target)), outbox)
         except BaseException as error:
-            kind, payload = Kind.FAILED, encode(describe_failure(error))
+            kind = Kind.FAILED
+            payload = encode(describe_failure(error))
         outbox.end(kind, payload)
 
     body = threading.Thread(target=run, name="clicket-body", daemon=True)

@@ -69,7 +69,8 @@ class TemporaryArtifacts:
         self._sizes.clear()
 
     def _put(self, pieces: Sequence[bytes]) -> str:
-        name, size = name_of(pieces), sum(map(len, pieces))
+        name = name_of(pieces)
+        size = sum(map(len, pieces))
         if name in self._sizes:
             self._sizes[name] = self._sizes.pop(name)  # stored again: it counts as new
             return name

@@ -49,7 +49,10 @@ class Displays:
         self.figures = Figures(self._show_forms)
 
     def begin(self, block: int) -> None:
-        self._block, self._group, self._frames, self._bytes = block, 0, 0, 0
+        self._block = block
+        self._group = 0
+        self._frames = 0
+        self._bytes = 0
         self.figures.begin()
 
     def mute(self) -> None:
@@ -131,7 +134,8 @@ class Displays:
         size = max(len(encode({"": data})), str.__sizeof__(data))
         if self._frames > MAX_FRAMES or self._bytes + size > MAX_BLOCK:
             self._frames = MAX_FRAMES + 1
-            mime, data = _TEXT, "(this block displays more than the limit; the rest was left out)"
+            mime = _TEXT
+            data = "(this block displays more than the limit; the rest was left out)"
         self._bytes += size
         frame = {"type": "display", "id": self._block, "group": self._group, "mime": clean(mime)[:100], "data": data}
         self._flush()  # earlier output must arrive before the display

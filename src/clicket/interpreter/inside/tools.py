@@ -34,7 +34,10 @@ class ToolError(Exception):
 
     def __init__(self, message: str = "", *, code: str = "tool_error", tool: str = "", retryable: bool = False) -> None:
         super().__init__(message)
-        self.code, self.message, self.tool, self.retryable = code, message, tool, retryable
+        self.code = code
+        self.message = message
+        self.tool = tool
+        self.retryable = retryable
 
     def __str__(self) -> str:
         return f"{self.tool}: {self.code}: {self.message}" if self.tool else self.message

@@ -118,7 +118,8 @@ class Tracebacks:
                 repeated += 1
                 continue
             texts += [_again(repeated)] if repeated else []
-            repeated, before = 0, row[:3]
+            repeated = 0
+            before = row[:3]
             texts.append(row if type(row) is str else self._frame(*row))
         texts += [_again(repeated)] if repeated else []
         if len(texts) > 2 * _ENDS:

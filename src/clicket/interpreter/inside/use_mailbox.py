@@ -228,7 +228,8 @@ class _Held:
         self._mailbox = mailbox
 
     def __enter__(self) -> None:
-        mailbox, thread = self._mailbox, _thread_id()
+        mailbox = self._mailbox
+        thread = _thread_id()
         if mailbox._owner == thread:  # a signal handler or a finalizer of the program, in the middle of another use
             raise UseFailed("tool_unavailable", "a tool cannot be used here: another use is just being sent.")
         self._held = mailbox._interrupts.hold()

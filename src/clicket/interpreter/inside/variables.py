@@ -44,7 +44,8 @@ class Variables:
     def changes(self) -> list[dict[str, Any]]:
         """Since the last call."""
         self._arrays.refresh()
-        before, after = self._marks, {}
+        before = self._marks
+        after = {}
         changed = []
         for name, value in list(self._names.items()):
             if type(name) is not str or name[:1] == "_" or len(name) > MAX_NAME:

@@ -36,13 +36,18 @@ def error_of(ended: BlockEnd, index: int, limits: RunLimits) -> ProgramError | N
         return msgspec.structs.replace(reported, block_index=index)
     fatal = True
     if ended.status == "interrupted":
-        kind, message, fatal = "KeyboardInterrupt", _interrupted(ended.reason, limits), ended.reason != "timeout"
+        kind = "KeyboardInterrupt"
+        message = _interrupted(ended.reason, limits)
+        fatal = ended.reason != "timeout"
     elif ended.status == "exit":
-        kind, message = "SystemExit", f"the program ended itself with exit code {ended.exit_code or 0}. {_GONE}"
+        kind = "SystemExit"
+        message = f"the program ended itself with exit code {ended.exit_code or 0}. {_GONE}"
     elif ended.status == "killed":
-        kind, message = "Killed", f"{_killed(ended.reason or '', ended.detail, limits)} {_GONE}"
+        kind = "Killed"
+        message = f"{_killed(ended.reason or '', ended.detail, limits)} {_GONE}"
     else:
-        kind, message = "Crashed", f"Python itself ended with {ended.reason}. {_CRASHED} {_GONE}"
+        kind = "Crashed"
+        message = f"Python itself ended with {ended.reason}. {_CRASHED} {_GONE}"
     trace, line = (reported.traceback, reported.line) if reported else ("", None)
     return ProgramError(type=kind, message=message, traceback=trace, line=line, block_index=index, fatal=fatal)
 

@@ -259,7 +259,8 @@ class Machine:
         name = f"<{run}block {self._at + 1}>"
         self._ended = None
         self._running = True
-        code, timeout = self._blocks[self._at].code, self._options.limits.timeout
+        code = self._blocks[self._at].code
+        timeout = self._options.limits.timeout
         self._session.begin(code, name=name, timeout=timeout, on_checked=on_checked, uses=self._uses)
 
     def _sent(self) -> None:
@@ -343,7 +344,8 @@ class Machine:
             self.result = None  # a failure of the host is not a result of the program
 
     async def _fail(self, error: ProgramError, status: Status | None, reason: str | None) -> None:
-        was, session = self.state, self._slot.session
+        was = self.state
+        session = self._slot.session
         self._change(CodeState.ERROR, f"{error.type}: {error.message}")
         self._announce(messages.error, error.message, error.block_index or 0, was)
         self._conclude(status, reason)
@@ -400,7 +402,9 @@ class Machine:
 
     def _on_item(self, item: BlockItem) -> None:
         if isinstance(item, BlockEnd):
-            self._ended, self._running, self._items = item, False, None
+            self._ended = item
+            self._running = False
+            self._items = None
         elif isinstance(item, OutputItem):
             self._announce(messages.output, item.stream, item.text, self._at)
         else:

@@ -172,7 +172,8 @@ class _Whole(Sequence[bytes]):
         self._most = most
 
     def __iter__(self) -> Iterator[bytes]:
-        left, lost = self._most, 0
+        left = self._most
+        lost = 0
         for part in self._captured:
             kept = 0
             for piece in (part.text.encode("utf-8", "replace"),) if part.spool is None else part.spool.pieces():

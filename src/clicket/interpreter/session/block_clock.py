@@ -60,7 +60,8 @@ class BlockClock:
     def _look(self, cpu_time: Callable[[], float]) -> None:
         if self._left is None:
             return
-        now, used = system.monotonic(), cpu_time()
+        now = system.monotonic()
+        used = cpu_time()
         if self._seen is not None:  # several threads compute no more than the time that passed
             self._left -= min(max(used - self._seen[1], 0.0), now - self._seen[0])
         self._seen = now, used

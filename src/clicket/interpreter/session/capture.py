@@ -94,7 +94,8 @@ class Capture:
             return _EMPTY
         if self.size <= 2 * self._half:
             return Captured(text=(self._head + self._tail).decode("utf-8", "replace"), size=self.size)
-        head, tail = _whole_end(self._head), _whole_start(self._tail[-self._half :])
+        head = _whole_end(self._head)
+        tail = _whole_start(self._tail[-self._half :])
         note = f"\n[{self.size - len(head) - len(tail)} of {self.size} bytes are left out here]\n"
         text = f"{head.decode('utf-8', 'replace')}{note}{tail.decode('utf-8', 'replace')}"
         return Captured(text=text, size=self.size, cut=True, spool=self._spool)

@@ -433,7 +433,8 @@ class Session:
             return
         self._connection.drain_answers()  # the last one may be the end of the block
         self._connection.drain_output()
-        killed, exit = self._kill_reason, exited.result()
+        killed = self._kill_reason
+        exit = exited.result()
         if killed is not None and killed.reason == "protocol" and exit.memory:
             killed = None  # the connection broke because the kernel had killed the worker
         self._end_session(killed or exit_reason_of(exit))

@@ -57,7 +57,8 @@ class SessionUses:
 
     def begin(self, handler: UseHandler | None) -> dict[str, Any]:
         """A block begins. Returns what has to be sent to the worker about its tools, as keywords of `protocol.execute`."""
-        self._handler, self._closed = handler, handler is None
+        self._handler = handler
+        self._closed = handler is None
         listing = None if handler is None else handler.listing
         if listing is self._listing:
             return {}
@@ -66,7 +67,8 @@ class SessionUses:
 
     def take(self, frame: UseFrame | WithdrawFrame) -> None:
         """Raises `Violation` for a frame that no worker sends."""
-        number, handler = frame.use, self._handler
+        number = frame.use
+        handler = self._handler
         if handler is None:
             raise Violation("a use of a tool by a program that has none")
         if isinstance(frame, WithdrawFrame):

@@ -94,7 +94,8 @@ class SessionFactory:
         async with self._preparing:
             if self._prepared is None:
                 packages = await prepare(**self._packages)  # type: ignore[arg-type]  # it checks what the caller gave
-                settings, readable = dict(packages.settings), list(packages.readable)
+                settings = dict(packages.settings)
+                readable = list(packages.readable)
                 self._font_folder = font_cache.cache_folder(self._python)
                 if self._font_folder is not None:
                     settings["font_cache"] = str(self._font_folder)

@@ -119,9 +119,14 @@ def _run(python: str, *arguments: str) -> Completed:
     environment |= {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
     try:
         done = subprocess.run(
-            [python, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, umask=0o022,
-            timeout=_TIMEOUT, check=False,
-        )  # fmt: skip
+            [python, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            umask=0o022,
+            timeout=_TIMEOUT,
+            check=False,
+        )
     except OSError as error:
         raise UsageError(f"python names {python!r}, which cannot be started: {error}.") from None
     except subprocess.TimeoutExpired:

@@ -63,7 +63,8 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True):
         """`api.example.com`, `*.example.com`, `http://10.0.0.5:8080`. Without a scheme it is https."""
         try:
             parts = urlsplit(text if "://" in text else f"https://{text}")
-            host, port = (parts.hostname or "").removesuffix("."), parts.port
+            host = (parts.hostname or "").removesuffix(".")
+            port = parts.port
             if "*" not in host:
                 numeric_host(host)
         except (ValueError, AddressRefused) as error:
@@ -112,7 +113,8 @@ class FetchTool(ToolDefaults):
         return arguments
 
     async def run(self, bound: Mapping[str, Any], ctx: ToolContext) -> dict[str, Any]:
-        url, method = self._checked(bound["url"]), bound.get("method", "GET")
+        url = self._checked(bound["url"])
+        method = bound.get("method", "GET")
         headers = check_headers("fetch", bound.get("headers") or {})
         content = bound["body"].encode() if "body" in bound else None
         if "json" in bound:

@@ -105,7 +105,8 @@ class MessageBatcher:
             self.flush()
         if self._held is None:
             self._held = message
-            loop, wait = asyncio.get_running_loop(), _FIRST_WAIT * 2 ** (self._pieces // _DOUBLE_WAIT_EVERY)
+            loop = asyncio.get_running_loop()
+            wait = _FIRST_WAIT * 2 ** (self._pieces // _DOUBLE_WAIT_EVERY)
             self._timer = loop.call_later(min(wait, _LONGEST_WAIT), self.flush)
         self._parts.append(message["content"])
         self._size += len(message["content"])

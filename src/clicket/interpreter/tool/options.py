@@ -106,18 +106,34 @@ class InterpreterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def factory(self) -> SessionFactory:
         return SessionFactory(
-            require=self.require, limits=limits_of(self.limits, self.memory), python=self.python, without=self.without,
-            packages=self.packages, wheels=self.wheels, install=self.install, preload=self.preload, grace=self.grace,
-            max_output=self.max_output, kept_output=self.kept_output,
-        )  # fmt: skip
+            require=self.require,
+            limits=limits_of(self.limits, self.memory),
+            python=self.python,
+            without=self.without,
+            packages=self.packages,
+            wheels=self.wheels,
+            install=self.install,
+            preload=self.preload,
+            grace=self.grace,
+            max_output=self.max_output,
+            kept_output=self.kept_output,
+        )
 
     def interpreter(self, start: StartSession, workers: Workers) -> Interpreter:
         return Interpreter(
-            require=self.require, timeout=self.timeout, max_steps=self.max_steps, grace=self.grace,
-            limits=limits_of(self.limits, self.memory), max_output=self.max_output,
-            files=None if self.files is None else Path(self.files), max_files=self.max_files,
-            max_files_size=self.max_files_size, idle_after=None, start=start, workers=workers,
-        )  # fmt: skip
+            require=self.require,
+            timeout=self.timeout,
+            max_steps=self.max_steps,
+            grace=self.grace,
+            limits=limits_of(self.limits, self.memory),
+            max_output=self.max_output,
+            files=None if self.files is None else Path(self.files),
+            max_files=self.max_files,
+            max_files_size=self.max_files_size,
+            idle_after=None,
+            start=start,
+            workers=workers,
+        )
 
 
 _TYPES = {field.name: field.type for field in msgspec.structs.fields(InterpreterOptions)}

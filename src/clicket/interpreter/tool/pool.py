@@ -139,7 +139,8 @@ class Pool:
         """Close the sessions that were idle for too long, and an unused spare. Returns how many sessions were closed."""
         if self.idle_after is None:
             return 0
-        limit, closed = system.monotonic() - self.idle_after, 0
+        limit = system.monotonic() - self.idle_after
+        closed = 0
         for pooled in list(self.interpreters.values()):
             if pooled.placed and not pooled.busy and pooled.used_at < limit and pooled.key not in busy:
                 closed += await self._drop(pooled, f"it was not used for {self.idle_after:g} seconds")

@@ -89,7 +89,8 @@ class ProgramTools:
     def _described(self) -> str:
         parts: list[str] = []
         if self._signatures:
-            lines, size = [_HOW], 0
+            lines = [_HOW]
+            size = 0
             for number, each in enumerate(self._signatures):
                 called = (
                     f"tools.{each.text}" if each.attribute else f"tools[{each.name!r}]{each.text[len(each.name) :]}"

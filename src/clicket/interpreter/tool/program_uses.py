@@ -93,7 +93,8 @@ class ProgramUses:
 
     def begin(self, tool: str, arguments: bytes, reply: UseReply) -> Callable[[], object]:
         self._count += 1
-        number, limit = self._count, self._limits.max_uses
+        number = self._count
+        limit = self._limits.max_uses
         if number > limit:
             if number > limit + _MAX_REFUSED:
                 raise Violation(f"more than {_MAX_REFUSED} uses of tools after the limit of {limit}")

@@ -62,9 +62,13 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
         """As the program's `tools` takes it. A parameter whose name is none of Python's is passed with `**{…}`."""
         ordered = [(each.name, each.type, each.default) for each in self.parameters if _is_name(each.name)]
         return {
-            "name": self.name, "attribute": self.attribute, "signature": self.text, "doc": self.doc, "returns": self.returns,
+            "name": self.name,
+            "attribute": self.attribute,
+            "signature": self.text,
+            "doc": self.doc,
+            "returns": self.returns,
             "parameters": ordered,
-        }  # fmt: skip
+        }
 
 
 def signature_of(tool: Tool, attribute: str) -> Signature:

@@ -87,9 +87,11 @@ class CodeInterpreter(ToolDefaults):
         self.input_schema = _SCHEMA
         # A timeout is the program's, not the tool's. A program that makes calls holds no slot for which they would wait.
         self.traits: Traits = Traits(
-            one_call_per_thread=setup.session == "thread", timeout_is_failure=False, shows_pictures=True,
+            one_call_per_thread=setup.session == "thread",
+            timeout_is_failure=False,
+            shows_pictures=True,
             holds_slot=not setup.uses_tools,
-        )  # fmt: skip
+        )
         self._description = setup.description_text(), ""
         self._given = {each.name: each for each in setup.tools if not isinstance(each, str)}
         self._fetch: FetchTool | None = None
@@ -97,9 +99,12 @@ class CodeInterpreter(ToolDefaults):
             egress = [Egress.parse(each) for each in setup.egress]
             self._fetch = FetchTool(setup.fetch_name, egress, part_of=setup.name)
         self._tools = ProgramTools(
-            setup.tool_names, self._find, is_reachable=_is_reachable,
-            fetch=setup.fetch_name, hosts=setup.egress,
-        )  # fmt: skip
+            setup.tool_names,
+            self._find,
+            is_reachable=_is_reachable,
+            fetch=setup.fetch_name,
+            hosts=setup.egress,
+        )
         self.options: Options = make_options(f"tool {setup.name!r}", setup.tool_options())
         self._owner: ref[object] | None = None
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()

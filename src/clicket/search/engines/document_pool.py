@@ -91,7 +91,8 @@ class DocumentPool:
             return None
         key = document.id
         if key in self.documents:  # an unrelated document of another engine with the same id
-            key, number = f"{document.source}:{document.id}", 2
+            key = f"{document.source}:{document.id}"
+            number = 2
             while key in self.documents:
                 key, number = f"{document.source}:{document.id}:{number}", number + 1
             document = msgspec.structs.replace(document, id=key)
@@ -105,7 +106,8 @@ class DocumentPool:
         if is_same and old.spans == new.spans and (old.title or not new.title) and (old.url or not new.url):
             return
         if is_same:
-            text, spans = old.text, _union(old.spans, new.spans)
+            text = old.text
+            spans = _union(old.spans, new.spans)
         elif len(old.text) >= len(new.text):
             text, spans = old.text, old.spans
         else:

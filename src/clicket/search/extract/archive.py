@@ -105,7 +105,8 @@ class Archive:
     def _chunks(self, name: str, max_size: int) -> Iterator[bytes]:
         if name not in self.names:
             return
-        packed, length = self._zip.getinfo(name).compress_size, 0
+        packed = self._zip.getinfo(name).compress_size
+        length = 0
         try:
             with self._zip.open(name) as part:
                 while chunk := part.read(_CHUNK):

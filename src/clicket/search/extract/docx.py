@@ -38,7 +38,10 @@ def _heading_styles(archive: Archive) -> dict[str, int]:
     for kind, tag, attributes in archive.events("word/styles.xml"):
         value = attributes.get("w:val", "")
         if kind == "open" and tag == "style":
-            id, name, base, level = attributes.get("w:styleId", ""), "", "", 0
+            id = attributes.get("w:styleId", "")
+            name = ""
+            base = ""
+            level = 0
         elif kind == "open" and tag == "name":
             name = value
         elif kind == "open" and tag == "basedOn":

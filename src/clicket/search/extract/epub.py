@@ -34,7 +34,8 @@ def extract_epub(data: bytes) -> Extracted:
             break
     if not texts and _PROTECTED in archive.names:
         raise Unreadable("encrypted: the book is protected")
-    text, title = "\n\n".join(texts), archive.title(package)
+    text = "\n\n".join(texts)
+    title = archive.title(package)
     return Extracted(title=title, text=text, headings=tuple(headings), truncated=length > MAX_TEXT)
 
 

@@ -151,7 +151,9 @@ class _Page:
             # The first paragraph of a list item is the item itself.
             kind = self._kind if name == "p" and self._kind in ("li", "dd") and not self._length else name
             self._boundary(row=name == "tr")
-            self._kind, self._in_link, self._hidden_depth = kind, False, 0
+            self._kind = kind
+            self._in_link = False
+            self._hidden_depth = 0
         elif name in ("td", "th"):
             self._in_row, self._in_link = True, False
             self._parts.append(_CELL)
@@ -160,7 +162,8 @@ class _Page:
         elif self._hidden_depth:
             self._hidden_depth += name == self._hidden_name
         elif name in _INLINE_HIDDEN and any(word in written for word in _INLINE_HIDDEN[name]):
-            self._hidden_name, self._hidden_depth = name, 1
+            self._hidden_name = name
+            self._hidden_depth = 1
         elif name == "a":
             self._in_link = True
         elif name == "title":

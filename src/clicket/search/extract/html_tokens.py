@@ -30,7 +30,8 @@ _SHOWN_RAW = frozenset({"title", "textarea", "xmp"})
 
 def tokens(text: str) -> Iterator[Token]:
     """The texts and tags of a page, without comments, declarations, scripts and styles."""
-    at, size = 0, len(text)
+    at = 0
+    size = len(text)
     while at < size:
         less = text.find("<", at)
         if less < 0:

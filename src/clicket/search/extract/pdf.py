@@ -74,8 +74,13 @@ def _run(data: bytes, seconds: float) -> _Read:
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(_CHILD), settings],
-            input=data, capture_output=True, timeout=seconds, check=False, cwd="/", env={"LC_ALL": "C.UTF-8"},
-        )  # fmt: skip
+            input=data,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+            cwd="/",
+            env={"LC_ALL": "C.UTF-8"},
+        )
     except subprocess.TimeoutExpired:
         raise Unreadable(f"reading it took longer than {seconds:.0f} s") from None
     try:

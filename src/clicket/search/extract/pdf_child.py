@@ -64,7 +64,10 @@ def _read(max_pages: int) -> dict[str, Any]:
                 return locked
         except Exception:  # an unknown encryption
             return locked
-    pages, length, failed, count = [], 0, 0, len(reader.pages)
+    pages = []
+    length = 0
+    failed = 0
+    count = len(reader.pages)
     for number in range(min(count, max_pages)):
         try:
             text = reader.pages[number].extract_text()

@@ -83,7 +83,8 @@ def _headings(text: str, at: int = 0, *, marked: bool) -> tuple[Heading, ...]:
     levels = {"=": 1, "-": 2} if marked else {}
     fence, above, start_above = "", "", at  # an underline makes the line above it a heading
     for match in _LINE.finditer(text, at):
-        line, start = match[0].rstrip("\n"), match.start()
+        line = match[0].rstrip("\n")
+        start = match.start()
         opened = _FENCE.match(line) if marked else None
         if fence or opened:
             closes = fence and opened and opened[1].startswith(fence) and not line.strip(" `~")
@@ -98,7 +99,8 @@ def _headings(text: str, at: int = 0, *, marked: bool) -> tuple[Heading, ...]:
             and (line[0] in levels if marked else len(line.rstrip()) >= len(above.rstrip()))
         ):
             _append(found, above, start_above, levels.setdefault(line[0], len(levels) + 1))
-        above, start_above = line if _may_be_heading(line) and not hashes else "", start
+        above = line if _may_be_heading(line) and not hashes else ""
+        start_above = start
         if len(found) >= _MAX_HEADINGS:
             break
     return tuple(found)

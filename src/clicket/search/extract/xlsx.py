@@ -38,7 +38,8 @@ def _blocks(archive: Archive) -> Iterator[Block]:
         elif kind == "open" and tag == "workbookPr":
             since_1904 = attributes.get("date1904") in ("1", "true")
     related = archive.relations(_MAIN)
-    strings, dates = _shared_strings(archive), _date_formats(archive)
+    strings = _shared_strings(archive)
+    dates = _date_formats(archive)
     for name, relation in sheets:
         rows = _rows(archive, related.get(relation, ("", ""))[1], strings, dates, _EPOCHS[since_1904])
         for number, line in enumerate(lines_of(rows)):
@@ -104,7 +105,9 @@ def _rows(
                 yield row
             row, column = [], -1
         elif tag == "c" and kind == "open":
-            type, style, parts = attributes.get("t", "n"), attributes.get("s", ""), []
+            type = attributes.get("t", "n")
+            style = attributes.get("s", "")
+            parts = []
             column = _column(attributes.get("r", ""), column + 1)
         elif tag == "c" and parts:
             is_date = style.isdecimal() and int(style) < len(dates) and dates[int(style)]

@@ -20,7 +20,8 @@ def members(bits: int) -> list[int]:
         words.byteswap()
     found = []
     for at in compress(range(len(words)), words):
-        first, rest = _WORD * at - 1, words[at]
+        first = _WORD * at - 1
+        rest = words[at]
         while rest:
             lowest = rest & -rest
             found.append(first + lowest.bit_length())
@@ -46,7 +47,8 @@ class BitPlanes:
         self._planes: list[int] = []
 
     def add(self, planes: Sequence[int]) -> None:
-        mine, carry = self._planes, 0
+        mine = self._planes
+        carry = 0
         if not mine:
             mine += planes
             return
@@ -65,7 +67,8 @@ class BitPlanes:
         """Those with this sum or a higher one."""
         if value >> len(self._planes):
             return 0
-        above, equal = 0, self._every
+        above = 0
+        equal = self._every
         for at in range(len(self._planes) - 1, -1, -1):
             both = equal & self._planes[at]
             if value >> at & 1:
@@ -77,7 +80,8 @@ class BitPlanes:
 
     @property
     def highest_sum(self) -> int:
-        value, some = 0, self._every
+        value = 0
+        some = self._every
         for plane in reversed(self._planes):
             value *= 2
             if both := some & plane:

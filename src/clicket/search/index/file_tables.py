@@ -108,7 +108,8 @@ def open_root(writer: IndexWriter, path: str, options: dict[str, Any]) -> int:
 
     Indexed folders inside this one are removed: their files belong to this one now.
     """
-    connection, own = writer.connection, os.fsencode(path)
+    connection = writer.connection
+    own = os.fsencode(path)
     inside = own.rstrip(b"/") + b"/"
     rows: list[Any] = connection.execute("SELECT key, path FROM roots ORDER BY path").fetchall()
     for key, other in rows:
@@ -173,7 +174,8 @@ class FileWriter:
 
     def put(self, path: str, drafts: Sequence[Draft]) -> list[str]:
         """Store documents of a file, and return their ids. Until `finish`, the file counts as not read."""
-        execute, ids = self._writer.connection.execute, []
+        execute = self._writer.connection.execute
+        ids = []
         file = self._file(path)
         if file not in self._new:
             execute("UPDATE files SET reader = 0 WHERE key = ?", (file,))
@@ -200,7 +202,8 @@ class FileWriter:
         self._store_state(self._file(path), stat, stored.hash, stored.reason)
 
     def remove(self, path: str) -> None:
-        file, connection = self._file(path), self._writer.connection
+        file = self._file(path)
+        connection = self._writer.connection
         self._writer.remove(self._owned(file))
         connection.execute("DELETE FROM files WHERE key = ?", (file,))
         del self._keys[path]
@@ -212,7 +215,8 @@ class FileWriter:
     def _file(self, path: str) -> int:
         known = self._keys.get(path)
         if known is None:
-            execute, place = self._writer.connection.execute, (self._root, os.fsencode(path))
+            execute = self._writer.connection.execute
+            place = (self._root, os.fsencode(path))
             known = execute("SELECT key FROM files WHERE root = ? AND path = ?", place).get
             if known is None:
                 execute(_NEW, place)

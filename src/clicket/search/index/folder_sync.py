@@ -132,7 +132,8 @@ class _FolderSync:
     def run(self) -> FolderReport:
         self._remove_missing()
         files = list(self._files_to_open())
-        total, done = sum(file.size for file in files), 0
+        total = sum(file.size for file in files)
+        done = 0
         self._on_progress(FolderProgress(stage="files", done=0, total=total))
         for file in files:
             self._read(file, partial(self._report, done, total, file))
@@ -184,14 +185,16 @@ class _FolderSync:
         on_progress(0)
         with open_source_file(self._folder, file.path, on_progress) as source:
             if stored is not None and stored.reader == READER and source.hash == stored.hash:
-                path, stat = source.path, _trusted(source.stat)
+                path = source.path
+                stat = _trusted(source.stat)
                 self._changes.append(lambda writer: writer.keep(path, stat, stored))
                 self._count_unchanged(path, stored)
             else:
                 self._index_file(source, stored)
 
     def _index_file(self, source: SourceFile, stored: StoredFile | None) -> None:
-        path, ids = source.path, set[str]()
+        path = source.path
+        ids = set[str]()
         batch: list[Draft] = []
         for draft in source.drafts():
             if self._is_full():
@@ -212,7 +215,9 @@ class _FolderSync:
             return
         if batch:
             self._put(path, batch, ids)
-        stat, hashed, reason = _trusted(source.stat), source.hash, outcome.reason
+        stat = _trusted(source.stat)
+        hashed = source.hash
+        reason = outcome.reason
         self._changes.append(lambda writer: writer.finish(path, stat, hashed, reason=reason, ids=ids))
 
     def _put(self, path: str, batch: list[Draft], ids: set[str]) -> None:

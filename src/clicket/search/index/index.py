@@ -242,7 +242,9 @@ class Index:
 
     def _embed(self, on_progress: vectors.Progress | None) -> None:
         """Give every passage its vector. The embedder runs outside of any transaction."""
-        embedder, after, done = self.embedder, 0, 0
+        embedder = self.embedder
+        after = 0
+        done = 0
         if embedder is None:
             return
         with self.transaction() as writer:

@@ -85,7 +85,8 @@ class ListWriter:
         self._gone: dict[int, int] = {}
 
     def add(self, passage: int, counts: Mapping[str, int]) -> None:
-        added, base = self._added, passage * (MAX_COUNT + 1)
+        added = self._added
+        base = passage * (MAX_COUNT + 1)
         for term, count in counts.items():
             added[term].append(base + (count if count < MAX_COUNT else MAX_COUNT))  # noqa: FURB136 - hot, and min() is slower
         self._new.add(passage)
@@ -153,7 +154,8 @@ class ListWriter:
         tail: Any = None if is_empty else self._connection.execute(_TAIL, (term,)).get
         if tail is None:
             return _split(term, 0, new)
-        block, entries = tail[0], unpacked(tail[1])
+        block = tail[0]
+        entries = unpacked(tail[1])
         if new[0] > entries[-1]:
             if len(entries) < _BLOCK:
                 self._connection.execute(_DELETE, (term, block))

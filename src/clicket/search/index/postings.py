@@ -117,7 +117,9 @@ class _LongList:
     def add_to(self, scores: dict[int, float], times: int) -> None:
         """Add the weights to the passages that have a score already."""
         entries, present, repeated = self._entries, self._present, self._repeated
-        once, norms, factor = self._of.once, self._of.norms, self._rarity * times
+        once = self._of.once
+        norms = self._of.norms
+        factor = self._rarity * times
         for key in scores:
             byte, bit = key >> 3, key & 7
             if present[byte] >> bit & 1:
@@ -215,7 +217,8 @@ class Postings:
         scores: dict[int, float] = {}  # of those in several lists: few, and nearly always the best ones
         weights: dict[int, float] = {}
         first: dict[int, float] = {}
-        threshold, guess = 0.0, inf
+        threshold = 0.0
+        guess = inf
         for at, (_, one, count) in enumerate(short):
             assert isinstance(one, _ShortList)
             if threshold <= left[at] <= guess and len(scores) >= k and (long or rest[at] > max(_FEW, len(once))):
@@ -236,7 +239,8 @@ class Postings:
         if len(likely) >= k:
             threshold = max(threshold, _threshold(likely, long, k) - _SLACK)
         exact: dict[int, float] = {}
-        level, done = highest, 0
+        level = highest
+        done = 0
         while level >= (lowest := max(ceil(threshold / self.unit), 1)):  # those below cannot be among the best
             level = max(level - highest // _STEPS, lowest)
             found = bounds.at_least(level)
@@ -316,7 +320,8 @@ def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:
 def _counted(data: bytes, width: int) -> list[bytes]:
     """For each of `COUNTS` the passages that have the term as often or more often, as bits; nothing if there are none."""
     entries: Sequence[int] = unpacked(data)
-    low, counted = data[::4], []
+    low = data[::4]
+    counted = []
     for count, as_often in zip(COUNTS, _AS_OFTEN, strict=True):
         if count > 1:
             chosen = low.translate(as_often)
@@ -331,7 +336,8 @@ def _counted(data: bytes, width: int) -> list[bytes]:
 def _stored(blocks: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
     """The same, from the bits that are stored with each block."""
     stored = [bits or b"" for _, bits in blocks]
-    firsts, sizes = [unpacked(data[:4])[0] >> 4 for data, _ in blocks], [len(bits) // len(COUNTS) for bits in stored]
+    firsts = [unpacked(data[:4])[0] >> 4 for data, _ in blocks]
+    sizes = [len(bits) // len(COUNTS) for bits in stored]
     counted = []
     for at in range(len(COUNTS)):
         sets = [

@@ -109,7 +109,8 @@ class IndexReader:
                 query_terms = _rarest(query_terms, postings)
             if self._embedder is None:
                 ranked: _Ranked = {}
-                depth, more = k, True
+                depth = k
+                more = True
                 while more:
                     scores, more = postings.best(query_terms, depth)
                     ranked = self._by_document(scores)
@@ -217,7 +218,8 @@ class IndexReader:
         return int(self._connection.execute("SELECT passages FROM totals").get)
 
     def similar_terms(self, term: str, min_count: int) -> list[tuple[str, int]]:
-        first, size = term[:1], len(term)
+        first = term[:1]
+        size = len(term)
         with self.snapshot():
             rows = self._connection.execute(_SIMILAR, (first, chr(ord(first) + 1), size - 2, size + 2, min_count))
             return [(str(one), int(count)) for one, count in rows] if first else []
@@ -247,7 +249,8 @@ class IndexReader:
             vectors = self._loaded_vectors() if self._embedder is not None else None
             if vectors is None or not len(vectors.keys):
                 return None
-            vector, found = self._query_vector(text), []
+            vector = self._query_vector(text)
+            found = []
             for one in ids:
                 rows: list[Any] = self._connection.execute(
                     "SELECT key FROM passages WHERE document = ?", (self._key(one),)

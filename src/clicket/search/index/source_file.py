@@ -129,8 +129,13 @@ class SourceFile:
             )
 
     def _record_drafts(self, records: Iterator[Record | InvalidRecord]) -> Iterator[Draft]:
-        valid, invalid, first, unit = 0, 0, ("", ""), "line" if self._kind == "records" else "item"
-        seen, url, note = set[str](), _uri(self._full_path), ""
+        valid = 0
+        invalid = 0
+        first = ("", "")
+        unit = "line" if self._kind == "records" else "item"
+        seen = set[str]()
+        url = _uri(self._full_path)
+        note = ""
         try:
             for record in records:
                 if isinstance(record, InvalidRecord) or record.id in seen:

@@ -47,7 +47,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 def parts_of(extracted: Extracted) -> Iterator[Part]:
     """The text of a file in parts of at most `MAX_PART`. A form feed ends a page."""
     paths = _heading_paths(extracted.headings, extracted.title)
-    start, number, page, used = 0, 1, 1, 0
+    start = 0
+    number = 1
+    page = 1
+    used = 0
     while True:
         end = _part_end(extracted.text, start)
         first = max(used - 1, 0)  # the last heading of the part before also holds at the begin of this one
@@ -93,7 +96,8 @@ def _part_end(text: str, start: int) -> int:
 
 def _passage_end(text: str, start: int, stop: int) -> int:
     """The strongest border near the target; of equal ones the nearest."""
-    low, high = start + TARGET // 2, min(start + MAX_PASSAGE, stop)
+    low = start + TARGET // 2
+    high = min(start + MAX_PASSAGE, stop)
     for pattern in _PASSAGE_BORDERS:
         ends = [match.end() for match in pattern.finditer(text, low, high)]
         if ends:

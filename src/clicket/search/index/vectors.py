@@ -96,7 +96,8 @@ def embed_passages(rows: Sequence[Any], embedder: Embedder) -> list[tuple[int, b
     """For each of these passages its key, the hash of its document, and its vector."""
     texts = []
     for _, _, title, text, start, stop in rows:
-        name, body = decoded(title), decoded(text)[start:stop]
+        name = decoded(title)
+        body = decoded(text)[start:stop]
         texts.append(f"{name}\n{body}" if name else body)
     vectors = _numpy().asarray(embedder.embed(texts))
     if vectors.shape != (len(rows), embedder.dimensions):

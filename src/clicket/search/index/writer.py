@@ -81,7 +81,8 @@ class IndexWriter:
         )
 
     def _insert(self, key: int | None, row: Row, hashed: bytes) -> None:
-        execute, one = self.connection.execute, row.document
+        execute = self.connection.execute
+        one = row.document
         called = own_names(one.title, one.text[:LEAD])
         cut = passages(one.text, [offset for offset, _ in row.headings if 0 < offset < len(one.text)])
         read = [_terms(one.title, _headings(row, start), one.text[start:stop]) for start, stop in cut]
@@ -90,7 +91,8 @@ class IndexWriter:
         document = self.connection.last_insert_rowid() if key is None else key
         self._documents += 1
         for (start, stop), each in zip(cut, read, strict=True):
-            passage, length = self._key(), len(each.combined)
+            passage = self._key()
+            length = len(each.combined)
             counts = Counter(each.title * (_TITLE_WEIGHT - 1) + each.combined + each.others)
             execute(_PASSAGE, (passage, document, start, stop, length, encoded(_headings(row, start)), len(counts)))
             self._lists.add(passage, counts)
@@ -146,6 +148,7 @@ class _Terms(NamedTuple):
 
 def _terms(title: str, headings: str, body: str) -> _Terms:
     """The terms by which a passage is found."""
-    named, own = all_terms(title), terms(body)
+    named = all_terms(title)
+    own = terms(body)
     others = singles(title) + singles(body) + identifiers(title) + identifiers(headings) + identifiers(body)
     return _Terms(named, own, [*named, *terms(headings), *own], others)

@@ -76,7 +76,8 @@ def _queries(value: Any) -> tuple[str, ...] | None:
 def _judgement(value: Any) -> Judgement | None:
     if not isinstance(value, Mapping):
         return None
-    score, areas = value.get("completeness_score"), value.get("unexplored_areas") or []
+    score = value.get("completeness_score")
+    areas = value.get("unexplored_areas") or []
     if (
         isinstance(score, bool)
         or not isinstance(score, int | float)

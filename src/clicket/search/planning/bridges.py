@@ -197,8 +197,11 @@ def _weighed(
     weights: Mapping[str, float],
     term_weights: TermWeights,
 ) -> list[_Mention]:
-    known, most, total = term_weights.known, term_weights.max_weight, sum(weights.values()) or 1.0
-    positions, found = term_positions(profile, weights), []
+    known = term_weights.known
+    most = term_weights.max_weight
+    total = sum(weights.values()) or 1.0
+    positions = term_positions(profile, weights)
+    found = []
     for (key, name), terms in zip(named, parts, strict=True):
         rarest = max(map(known.__getitem__, terms), default=0.0) / most
         if rarest >= _COMMON:
@@ -232,7 +235,8 @@ def _word_runs(question: str) -> list[tuple[int, int, str]]:
     flat = [one.strip() for one in flattened_lines(words).split("|")]
     # Faster: the key of a run is a part of the flattened question. Not if a mark between two words may belong to the first.
     sliced = question.isascii() and all(flat) and not any("'" in question[start - 1 : start] for start, _ in places)
-    line, at = " ".join(flat), [0, *accumulate([len(one) + 1 for one in flat])]
+    line = " ".join(flat)
+    at = [0, *accumulate([len(one) + 1 for one in flat])]
     # A name that is written in lower case neither begins nor ends with a function word. This leaves half of the runs.
     opens, closes = [one not in _NO_OPENERS for one in words], [one not in FUNCTION_WORDS for one in words]
     with_terms = [0, *accumulate(map(bool, terms_of_each(words)))]
@@ -240,7 +244,8 @@ def _word_runs(question: str) -> list[tuple[int, int, str]]:
     for size in range(min(_MAX_WORDS, len(words)), 0, -1):
         for low, high in enumerate(range(size, len(words) + 1)):
             if opens[low] and closes[high - 1] and with_terms[low] < with_terms[high]:
-                start, end = places[low][0], places[high - 1][1]
+                start = places[low][0]
+                end = places[high - 1][1]
                 if size > 1 or question[start].isupper():
                     key = line[at[low] : at[high] - 1] if sliced else name_key(question[start:end])
                     found.append((start, end, joined_key(key.split()) if key.startswith(_ARTICLES) else key))

@@ -55,7 +55,8 @@ class CoverageAnalyzer:
         )
 
     def _coverage(self, findings: Findings, best: list[DocumentProfile]) -> float:
-        wanted, term_weights = QuestionTerms.of(findings.question).terms, self._finder.term_weights
+        wanted = QuestionTerms.of(findings.question).terms
+        term_weights = self._finder.term_weights
         profiles = [profile_of(one) for one in findings.documents.values()] if self._finder.collection is None else []
         term_weights.learn(wanted, profiles)
         there = set[str]().union(*[profile.all_terms.keys() & wanted for profile in best])

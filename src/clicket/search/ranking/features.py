@@ -149,7 +149,8 @@ class FeatureExtractor:
     def _rows(
         self, matches: Sequence[TermMatch], anchors: list[tuple[str, list[int]]], similarities: Sequence[float] | None
     ) -> list[list[float]]:
-        weights, names = self.weights, []
+        weights = self.weights
+        names = []
         for name, _ in anchors:
             parts = frozenset(name_terms(name))
             names.append((name, parts, sum([weights.get(term, 0.0) for term in sorted(parts)])))
@@ -225,7 +226,10 @@ class FeatureExtractor:
 
 
 def _add_mentions(seen: dict[str, tuple[bool, int, str]], profile: DocumentProfile, by_term: _Names) -> None:
-    key, own, flat, has = profile.id, profile.names[:3], profile.flat, profile.all_terms
+    key = profile.id
+    own = profile.names[:3]
+    flat = profile.flat
+    has = profile.all_terms
     terms = by_term.keys() & has.keys()
     if by_term[""]:
         terms.add("")

@@ -174,10 +174,13 @@ def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
     if packed is None:
         full_names = own_names(title, lead or text[:LEAD])
         names, full_names, folded = _distinct(full_names), full_names[:_MAX_FULL_NAMES], None
-        text_terms, title_terms, ascii_only = terms(text), terms(title), False
+        text_terms = terms(text)
+        title_terms = terms(title)
+        ascii_only = False
     else:
         names, full_names, folded = packed.names, packed.full_names, packed.folded
-        text_terms, title_terms = packed.terms.split(), packed.title_terms.split()
+        text_terms = packed.terms.split()
+        title_terms = packed.title_terms.split()
         ascii_only = packed.terms.isascii() and folded.isascii()  # no search for characters of other scripts
     full_name_terms: list[tuple[str, ...]] = []
     if packed is not None and len(packed.name_terms) == len(full_names):

@@ -119,7 +119,8 @@ def _weighted(score: float, weights: Sequence[float], row: Sequence[float]) -> f
 
 
 def _scored(features: Features, asked: Sequence[float], meant: Sequence[float], column: int) -> list[float]:
-    alone, own = _COLUMNS[column][:_ALONE], _COLUMNS[column + 1][:_ALONE]
+    alone = _COLUMNS[column][:_ALONE]
+    own = _COLUMNS[column + 1][:_ALONE]
     *of_links, of_asked, of_meant = _COLUMNS[column + 1][_ALONE:]
     linked = link_features(features, _strengths(features, [_weighted(0.0, alone, row) for row in features.rows]))
     scores = []

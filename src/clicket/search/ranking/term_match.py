@@ -60,7 +60,9 @@ class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def match_terms(
     profile: DocumentProfile, question: QuestionTerms, weights: Mapping[str, float], total: float
 ) -> TermMatch:
-    title, all_terms, in_question = profile.title_terms, profile.all_terms, question.flat
+    title = profile.title_terms
+    all_terms = profile.all_terms
+    in_question = question.flat
     length = len(profile.terms) + _TITLE_WEIGHT * len(title)
     norm = _K1 * (1 - _B + _B * length / _TYPICAL)
     positions = term_positions(profile, weights)
@@ -122,7 +124,8 @@ def term_positions(profile: DocumentProfile, wanted: Collection[str]) -> list[tu
     """Where the terms are in the text of a document, counted in terms."""
     found: list[tuple[int, str]] = []
     if not profile.all_terms.keys().isdisjoint(wanted):
-        at, index = -1, profile.terms.index
+        at = -1
+        index = profile.terms.index
         for term in filter(wanted.__contains__, profile.terms):
             at = index(term, at + 1)
             found.append((at, term))

@@ -77,13 +77,16 @@ def _line(line: str, count: int) -> str:
 def _source(number: int, citation: Citation, documents: Mapping[str, Document]) -> str:
     """A citation in the text around it; alone, if its document has another text now, or only a part of it."""
     document = documents.get(citation.doc)
-    title, quoted = one_line(citation.doc), f"<mark>{_text(one_line(citation.text, _MAX_QUOTE))}</mark>"
+    title = one_line(citation.doc)
+    quoted = f"<mark>{_text(one_line(citation.text, _MAX_QUOTE))}</mark>"
     places = [
         f'<span title="SHA-256 {escape(one_line(citation.sha256))}">characters {citation.start:,}–{citation.end:,}</span>'
     ]
     if document is not None and citation.holds(document):
-        title, text = _title_of(document), document.text
-        start, end = max(citation.start - _AROUND, 0), citation.end + _AROUND
+        title = _title_of(document)
+        text = document.text
+        start = max(citation.start - _AROUND, 0)
+        end = citation.end + _AROUND
         before, after = text[start : citation.start], text[citation.end : end]
         quoted = f"{_text(one_line(before, _AROUND))} {quoted} {_text(one_line(after, _AROUND))}".strip()
         quoted = f"{'… ' if start else ''}{quoted}{' …' if end < len(text) else ''}"
@@ -191,7 +194,8 @@ def _is_web(url: str) -> bool:
 
 def _quote_url(url: str, citation: Citation) -> str:
     """The URL with a text fragment: browsers scroll to the quote and highlight it."""
-    words, ends = citation.text.split(), [citation.text]
+    words = citation.text.split()
+    ends = [citation.text]
     if len(words) > 2 * _MAX_QUOTE_WORDS:
         ends = [" ".join(words[:_MAX_QUOTE_WORDS]), " ".join(words[-_MAX_QUOTE_WORDS:])]
     elif len(citation.text) > 4 * _MAX_QUOTE_END:

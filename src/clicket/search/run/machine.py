@@ -244,7 +244,8 @@ class Machine:
             async def save(at: int, record: QueryRecord) -> None:
                 ended[at] = await self._save(f"search:{self._loop}:{at}", record)
 
-            budget, left = self._spec.budget, self._seconds_left()
+            budget = self._spec.budget
+            left = self._seconds_left()
             whole = "of the whole search" if left < budget.searching else "for searching"
             await search_all(
                 self._parts.engine,
@@ -274,7 +275,8 @@ class Machine:
         self._findings = msgspec.structs.replace(self._findings, **changes)
 
     def _result(self, record: SynthesisRecord) -> SearchResult:
-        findings, synthesis = self._findings, record.synthesis
+        findings = self._findings
+        synthesis = record.synthesis
         return SearchResult(
             question=self._spec.question,
             answer=synthesis.answer,

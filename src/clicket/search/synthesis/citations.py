@@ -84,7 +84,8 @@ def _checked_answer(answer: str, numbers: Mapping[int, int], count: int, strict:
         checked = re.sub(r"\n{3,}", "\n\n", checked).strip()
         if checked == answer:
             return answer
-        answer, numbers = checked, {number: number for number in range(1, count + 1)}
+        answer = checked
+        numbers = {number: number for number in range(1, count + 1)}
     return answer if MARK.search(answer) is None else _BRACKETS.sub("", answer)
 
 

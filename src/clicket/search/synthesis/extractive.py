@@ -87,7 +87,8 @@ def _term_weights(
     if collection is not None:
         size, counts = collection.size(), collection.frequencies(asked)
     else:
-        size, counts = len(sources), [sum(term in source.terms for source in sources) for term in asked]
+        size = len(sources)
+        counts = [sum(term in source.terms for source in sources) for term in asked]
     size = max(size, _MIN_SIZE)
     weights = [math.log1p((max(size - count, 0) + 0.5) / (count + 0.5)) for count in counts]
     return [

@@ -88,7 +88,8 @@ def _pattern(quote: str) -> re.Pattern[str] | None:
         elif number:
             parts.append(r"\s*+")
         parts.append(re.escape(word))
-    first, last = tokens[0][0], tokens[-1][0]
+    first = tokens[0][0]
+    last = tokens[-1][0]
     before = "" if is_unspaced(first[0]) or not first[0].isalnum() else r"(?<!\w)"
     after = "" if is_unspaced(last[-1]) or not last[-1].isalnum() else r"(?![\w\u0300-\u036f])"
     return re.compile(before + "".join(parts) + after)

@@ -127,7 +127,8 @@ def select_sentences(asked: Question, candidates: Sequence[Candidate], most: int
     untaken = list(range(len(scores)))
     while untaken and len(chosen) < most:
         if _follows(chosen):
-            highest, best = -math.inf, 0
+            highest = -math.inf
+            best = 0
             for number in sorted(untaken, key=followed.__getitem__, reverse=True):
                 if followed[number] < highest:
                     break
@@ -151,7 +152,8 @@ def select_sentences(asked: Question, candidates: Sequence[Candidate], most: int
 
 def _repeats(one: Candidate, other: Candidate) -> bool:
     """Does it say the same as the other, or a part of it?"""
-    first, second = one.sentence, other.sentence
+    first = one.sentence
+    second = other.sentence
     return first.statement.terms == second.statement.terms or (
         one.document is other.document and first.start < second.end and second.start < first.end
     )
@@ -217,7 +219,9 @@ def _scored(
         statement = sentence.statement
         order = statement.order
         has, own = asked.shares(statement.terms)
-        near, context, outer = has, own, 0.0
+        near = has
+        context = own
+        outer = 0.0
         if statement.heading or statement.lead_terms:
             near = _joined(has, asked.shares(statement.heading)[0])
             near = _joined(near, asked.shares(statement.lead_terms)[0])

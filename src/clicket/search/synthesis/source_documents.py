@@ -56,7 +56,8 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
         if document is None or not document.text:
             continue
         found: list[Sentence] = []
-        heading, profile = document.title, profile_of(document)
+        heading = document.title
+        profile = profile_of(document)
         for start, end in parts_read(document, _MAX_READ):
             part = document.text[start:end]
             found += [

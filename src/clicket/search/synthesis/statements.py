@@ -63,10 +63,12 @@ def statements(text: str, found: tuple[str, ...] = ()) -> tuple[Statement, ...]:
     if "\n" in text:
         return tuple(_Reader(text, found).read())
     spans = _spoken(text, sentences(text))
-    return tuple([
-        Statement(start, end, tuple(order), frozenset(order), "sentence", _NONE, None, _NONE)
-        for (start, end), order in zip(spans, terms_of_spans(text, spans, found), strict=True)
-    ])  # fmt: skip
+    return tuple(
+        [
+            Statement(start, end, tuple(order), frozenset(order), "sentence", _NONE, None, _NONE)
+            for (start, end), order in zip(spans, terms_of_spans(text, spans, found), strict=True)
+        ]
+    )
 
 
 class _Reader:
@@ -159,7 +161,9 @@ class _Reader:
         self._open = None
         order = tuple(terms(self._text[start:end]))
         self._heading_terms = frozenset(order)
-        self._lead, self._lead_terms, self._header = None, _NONE, None
+        self._lead = None
+        self._lead_terms = _NONE
+        self._header = None
         if not self._text[start:end].rstrip().endswith(("?", "？")):
             yield self._statement(start, end, "heading", order)
 
@@ -170,7 +174,8 @@ class _Reader:
         if opens:
             self._lead, self._lead_terms, self._open = (start, end), frozenset(order), start
         else:
-            self._lead, self._lead_terms = None, _NONE
+            self._lead = None
+            self._lead_terms = _NONE
 
     def _table(self, start: int, lines: list[str]) -> Iterator[Statement]:
         self._open = None
@@ -222,7 +227,8 @@ class _Reader:
         if self._open is None:
             return
         first, self._open = self._open, None
-        last, text = end, self._text[start:end]
+        last = end
+        text = self._text[start:end]
         if kind == "lead" and "\n" not in text:  # a paragraph: its first sentence completes what was before
             last = start + next((stop for _, stop in sentences(text)), 0)
         if last - first > MAX_SENTENCE:
@@ -234,7 +240,8 @@ class _Reader:
     def _end_lead(self, block: str) -> None:
         """A lead holds for a list: for a block of several lines, and for single lines that go on in lower case or end with no full stop."""
         if self._open is None and not (block[:1].islower() or block.rstrip()[-1:] in ";；,，"):
-            self._lead, self._lead_terms = None, _NONE
+            self._lead = None
+            self._lead_terms = _NONE
 
     def _statement(self, start: int, end: int, kind: str, order: tuple[str, ...]) -> Statement:
         lead = self._lead if self._lead is not None and self._lead[0] != start else None

@@ -205,7 +205,8 @@ def _skipped(run: str) -> int:
     first = run.partition(" ")[0]
     if first.isalpha() and first.casefold() not in _OPENERS:
         return len(run) if run.casefold() in _ARTICLES else 0
-    at, pattern = 0, _ASCII_FIRST if run.isascii() else _FIRST
+    at = 0
+    pattern = _ASCII_FIRST if run.isascii() else _FIRST
     while (match := pattern.match(run, at)) is not None:
         word, gap = match.groups()
         if word.casefold() not in _OPENERS and (gap is None or not word.isdigit()):
@@ -217,10 +218,13 @@ def _skipped(run: str) -> int:
 
 def names(text: str) -> list[tuple[str, int, int]]:
     """All names in order: text, start, end. Only the longest runs; names inside a quoted name are left out."""
-    found, at, pattern = [], 0, _ASCII_RUN if text.isascii() else _RUN
+    found = []
+    at = 0
+    pattern = _ASCII_RUN if text.isascii() else _RUN
     for quoted in [*_quoted(text), ("", len(text), len(text))]:
         for match in pattern.finditer(text, at, quoted[1]):
-            start, end = match.start() + _skipped(match[0]), match.end()
+            start = match.start() + _skipped(match[0])
+            end = match.end()
             if start < end:
                 found.append((text[start:end], start, end))
         found.append(quoted)

@@ -257,7 +257,8 @@ def _event(message: Message, max_documents: int) -> Message:
 
 def _step(message: Message, total: int) -> int:
     """The number of the step; a search may end after any round, before `total`."""
-    state, before = message["state"], len(_STAGES) * (int(message["loop"]) - 1)
+    state = message["state"]
+    before = len(_STAGES) * (int(message["loop"]) - 1)
     if state in _STAGES:
         return before + _STAGES.index(state)
     if state == "iterating":

@@ -48,9 +48,11 @@ __all__ = ["A2AHandlers"]
 _CANCEL_WAIT = 5.0
 _PUSH = "TaskPushNotificationConfig"
 _VERSION = Parameter(
-    name="A2A-Version", description="The version of A2A that the client speaks; this server speaks 1.0.", source="header",
+    name="A2A-Version",
+    description="The version of A2A that the client speaks; this server speaks 1.0.",
+    source="header",
     schema={"type": "string"},
-)  # fmt: skip
+)
 Count = Annotated[int, Meta(ge=0)]
 
 
@@ -138,9 +140,11 @@ class A2AHandlers:
         revoked = A2AError("PERMISSION_DENIED", "the key was revoked, or its time is over.")
         try:
             return await self._streams.send(
-                request, feed,
-                on_shutdown=_data(rpc.error_response(id, gone)), on_unauthorized=_data(rpc.error_response(id, revoked)),
-            )  # fmt: skip
+                request,
+                feed,
+                on_shutdown=_data(rpc.error_response(id, gone)),
+                on_unauthorized=_data(rpc.error_response(id, revoked)),
+            )
         finally:
             await feed.close()
 
@@ -159,7 +163,11 @@ class A2AHandlers:
                 scopes=("call", "read"),
                 parameters=(_VERSION, CALLER),
                 body=BodySpec(model=dict),
-                responses={200: ResponseSpec(description="The result, an error, or a stream of results.", model=dict, stream=True)},
+                responses={
+                    200: ResponseSpec(
+                        description="The result, an error, or a stream of results.", model=dict, stream=True
+                    )
+                },
                 problems=(404,),
             ),
             Operation(
@@ -178,7 +186,7 @@ class A2AHandlers:
                 responses={200: card},
                 problems=(404,),
             ),
-        )  # fmt: skip
+        )
 
 
 class _Streamed(msgspec.Struct, frozen=True):

@@ -103,7 +103,9 @@ def _answer(data: Any) -> Answer:
             'an answer is an object with "approved" (true or false) and "hash" (of the question, as the task shows it), and "callId", '
             '"arguments", "response" or "reason".',
         )
-    call, arguments, texts = data.get("callId", ""), data.get("arguments"), (data["hash"], data.get("reason", ""))
+    call = data.get("callId", "")
+    arguments = data.get("arguments")
+    texts = (data["hash"], data.get("reason", ""))
     if not all(isinstance(text, str) for text in (call, *texts)) or not isinstance(arguments, dict | None):
         raise A2AError("INVALID_PARAMS", "callId, hash and reason are texts, and arguments an object.")
     return Answer(

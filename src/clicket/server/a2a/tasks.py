@@ -70,8 +70,12 @@ def task_state(state: AgentState, stopped: str | None) -> str:
 
 def agent_message(task: str, context: str, number: int | str, *parts: Json) -> Json:
     return {
-        "messageId": f"{task}/{number}", "contextId": context, "taskId": task, "role": "ROLE_AGENT", "parts": list(parts),
-    }  # fmt: skip
+        "messageId": f"{task}/{number}",
+        "contextId": context,
+        "taskId": task,
+        "role": "ROLE_AGENT",
+        "parts": list(parts),
+    }
 
 
 def answer_artifact(text: str) -> Json:
@@ -98,15 +102,19 @@ def questions(waiting: Sequence[WaitingCall], task: str, context: str) -> tuple[
     texts = [_question(record) for record in records]
     parts: list[Json] = [{"text": "\n".join(texts)}]
     for record in records:
-        asked, question = record.approval or {}, question_of(record.approval)
+        asked = record.approval or {}
+        question = question_of(record.approval)
         data: Json = {
             "callId": record.id, "tool": record.tool, "arguments": record.arguments, "waitingFor": record.waiting_for,
             "hash": asked.get("hash", ""), "why": asked.get("why", ""), "approvers": asked.get("approvers", 1),
         }  # fmt: skip
         if question is not None:
             data["question"] = {
-                "source": question.source, "message": question.message, "schema": question.schema, "url": question.url,
-            }  # fmt: skip
+                "source": question.source,
+                "message": question.message,
+                "schema": question.schema,
+                "url": question.url,
+            }
         parts.append({"data": data})
     only_credentials = all(record.waiting_for == "credential" for record in records)
     state = "TASK_STATE_AUTH_REQUIRED" if only_credentials else "TASK_STATE_INPUT_REQUIRED"
@@ -173,10 +181,13 @@ class Tasks:
             said = [(each.role, each.content) for each in document.messages if each.role in ("user", "assistant")]
             usage = document.usage
             more = {
-                "stopped": document.stopped, "ended": document.ended, "value": document.value,
-                "steps": document.steps, "calls": document.calls,
+                "stopped": document.stopped,
+                "ended": document.ended,
+                "value": document.value,
+                "steps": document.steps,
+                "calls": document.calls,
                 "usage": {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens},
-            }  # fmt: skip
+            }
         task: Json = {"id": id, "contextId": thread, "status": status, "artifacts": artifacts}
         task["metadata"] = {"clicket": {"agent": self._agent.name, "turn": turn, **more}}
         ids = await requests.message_ids()

@@ -76,9 +76,16 @@ class AgUiHandlers:
             except _BrokenRule as broken:
                 return await self._send(request, refused_run(given, broken.error))
             stream = RunStream(
-                agent, runtime, requests, given, decode(body)["messages"], turn, elsewhere,
-                may_read=request.principal.may("read"), reader=reader,
-            )  # fmt: skip
+                agent,
+                runtime,
+                requests,
+                given,
+                decode(body)["messages"],
+                turn,
+                elsewhere,
+                may_read=request.principal.may("read"),
+                reader=reader,
+            )
             on_left = partial(agent.stop, given.thread_id, "the client disconnected")
             return await self._send(request, stream.events(), on_left if given.stop_on_disconnect else None)
 

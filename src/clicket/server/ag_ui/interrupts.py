@@ -63,9 +63,14 @@ def interrupt_of(runtime: Runtime, record: Record, asked: Asked) -> Event:
     credential = record.waiting_for == "credential"
     question = question_of(record.approval)
     ours = {
-        "callId": record.id, "thread": record.thread, "tool": record.tool, "arguments": record.arguments,
-        "hash": asked.hash, "why": approval.get("why", ""), "approvers": approval.get("approvers", 1),
-    }  # fmt: skip
+        "callId": record.id,
+        "thread": record.thread,
+        "tool": record.tool,
+        "arguments": record.arguments,
+        "hash": asked.hash,
+        "why": approval.get("why", ""),
+        "approvers": approval.get("approvers", 1),
+    }
     if question is not None:
         ours["question"] = {
             "source": question.source,
@@ -176,14 +181,20 @@ async def _decided(runtime: Runtime, principal: Principal, asked: Asked, payload
             f"call {asked.id!r} waits for approval, and this key lacks the scope approve. Another person decides it "
             "(POST /calls/{id}/approve); resume without a payload to wait for that.",
         )
-    approver, reason = principal.approver, payload.get("reason", "")
+    approver = principal.approver
+    reason = payload.get("reason", "")
     if "response" in payload:
         return await respond_as(
             runtime, asked.id, payload["response"], approver, thread=asked.thread, reason=reason, seen=asked.hash
         )
     if payload["approved"]:
         return await approve_as(
-            runtime, asked.id, approver,
-            thread=asked.thread, reason=reason, seen=asked.hash, arguments=payload.get("editedArgs"),
-        )  # fmt: skip
+            runtime,
+            asked.id,
+            approver,
+            thread=asked.thread,
+            reason=reason,
+            seen=asked.hash,
+            arguments=payload.get("editedArgs"),
+        )
     return await deny_as(runtime, asked.id, approver, thread=asked.thread, reason=reason, seen=asked.hash)

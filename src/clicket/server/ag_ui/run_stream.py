@@ -91,9 +91,13 @@ class RunStream:
             yield self._finished({"type": "success"})
             return
         follower = TurnFollower(
-            self._agent, self._runtime, given.thread_id, request.turn,
-            reported=self._decided_elsewhere, reader=self._reader,
-        )  # fmt: skip
+            self._agent,
+            self._runtime,
+            given.thread_id,
+            request.turn,
+            reported=self._decided_elsewhere,
+            reader=self._reader,
+        )
         translator = Translator(request.turn, request.after, request.until)
         items: Any = follower.items()
         async with aclosing(items):

@@ -141,10 +141,13 @@ class Translator:
         made = [] if task.parent is None else self._task_begun(task.parent, at)
         self._tasks[task.id] = task
         started = event(
-            "SUBAGENT_STARTED", at,
-            subagentRunId=task.id, name=task.agent, parentToolCallId=tool_call_id(task.use_id, task.parent),
+            "SUBAGENT_STARTED",
+            at,
+            subagentRunId=task.id,
+            name=task.agent,
+            parentToolCallId=tool_call_id(task.use_id, task.parent),
             parentSubagentRunId=_name(task.parent) or None,
-        )  # fmt: skip
+        )
         return [*made, started]
 
     def _task_ended(self, source: AgentEvent, task: SubTask) -> list[Event]:
@@ -215,7 +218,8 @@ class Translator:
         return event(f"{_KINDS[kind]}_CONTENT", source.at, messageId=open.id, delta=text, subagentRunId=owner)
 
     def _closed(self, place: Place, kind: str, at: float) -> list[Event]:
-        open, owner = self._open.pop((place, kind), None), place[0] or None
+        open = self._open.pop((place, kind), None)
+        owner = place[0] or None
         if open is None:
             return []
         types = ("TEXT_MESSAGE_END",) if kind == "text" else ("REASONING_MESSAGE_END", "REASONING_END")
@@ -252,7 +256,9 @@ class Translator:
     # Tools.
 
     def _tool_started(self, source: AgentEvent, task: SubTask | None) -> list[Event]:
-        data, owner, parent = source.data, _name(task) or None, self._message_id(source, task)
+        data = source.data
+        owner = _name(task) or None
+        parent = self._message_id(source, task)
         id = tool_call_id(data["id"], task)
         self._message(parent, owner).setdefault("toolCalls", []).append(tool_call(id, data["tool"], data["arguments"]))
         return [
@@ -266,7 +272,8 @@ class Translator:
         ]  # fmt: skip
 
     def _tool_result(self, source: AgentEvent, task: SubTask | None) -> list[Event]:
-        data, owner = source.data, _name(task) or None
+        data = source.data
+        owner = _name(task) or None
         id = tool_call_id(data["id"], task)
         made: Event = {"id": result_id(self._turn, id), "role": "tool", "toolCallId": id, "content": data["content"]}
         if owner is not None:

@@ -95,8 +95,11 @@ def history_messages(turns: list[TurnDocument], ids: dict[int, str]) -> list[Eve
 def _message(turn: int, place: int, step: int, message: ChatMessage, ids: dict[int, str]) -> Event:
     if message.role == "tool":
         return {
-            "id": result_id(turn, message.use_id), "role": "tool", "toolCallId": message.use_id, "content": message.content,
-        }  # fmt: skip
+            "id": result_id(turn, message.use_id),
+            "role": "tool",
+            "toolCallId": message.use_id,
+            "content": message.content,
+        }
     if message.role != "assistant":
         own = ids.get(turn) if place == 0 else None
         return {"id": own or f"t{turn}-u{place}", "role": "user", "content": without_context(message.content)}

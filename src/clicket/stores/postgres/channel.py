@@ -95,7 +95,8 @@ class NotifyCarrier:
             connection.left = self._lost.set
             listen = "; ".join(f"LISTEN {quoted(channel)}" for channel in channels)
             await connection.script(f"SET synchronous_commit = off; {listen}", limit=self._server.limit)
-            self._connection, self.trouble = connection, None
+            self._connection = connection
+            self.trouble = None
             while connection.broken is None:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_PING_EVERY):

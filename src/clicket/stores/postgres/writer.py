@@ -156,7 +156,8 @@ class Appender:
             _encode(uses).decode() if uses else None,
             b"".join(pieces),
         ]
-        changes, enclosures = [change for change, _ in units], self._announcer.enclose(units)
+        changes = [change for change, _ in units]
+        enclosures = self._announcer.enclose(units)
         try:
             keys, followed, givers = await self._ask(params, changes, turns, enclosures)
         except Refused as refused:
@@ -183,7 +184,8 @@ class Appender:
         turns: Sequence[int],
         enclosures: Sequence[Enclosure],
     ) -> Row:
-        ticket, send = None, self._send
+        ticket = None
+        send = self._send
         if enclosures:
             self._told += 1
             ticket = f"{self._membership.id}.{self._told}"

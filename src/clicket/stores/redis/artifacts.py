@@ -31,7 +31,8 @@ class Artifacts:
         if await self._session.write("artifact_find", {"name": _checked(name), **pin}):
             return
         pieces = _pieces(chunks)
-        part, size = system.random_hex(16), 0
+        part = system.random_hex(16)
+        size = 0
         while True:
             # Those that wait in a file are read in a thread.
             piece = next(pieces, b"") if type(chunks) is list else await self._workers.run(lambda: next(pieces, b""))

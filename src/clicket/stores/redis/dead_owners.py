@@ -49,7 +49,8 @@ class DeadOwners:
     def judge(self, id: int, record: bytes, renewed: bytes, now: float) -> tuple[Owner, DeadOwner | None]:
         """An owner, and its dead if it is dead."""
         try:
-            owner, stamp = _owner.decode(record), float(renewed)
+            owner = _owner.decode(record)
+            stamp = float(renewed)
         except ValueError:  # not written by clicket: nothing says that it is alive
             return Owner(host="", boot="", pid=0, started="", lease=0.0), (id, renewed.decode(errors="replace"))
         if id == self._session.me:

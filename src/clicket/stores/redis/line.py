@@ -56,7 +56,9 @@ class Line(asyncio.Protocol):
         if self.lost is not None:
             on_answer([], self.lost)
             return
-        self._on_answer, self._found, self._count = on_answer, [], count
+        self._on_answer = on_answer
+        self._found = []
+        self._count = count
         self._due = self._loop.time() + timeout
         timer = self._timer  # one for many questions: it looks again when it is early
         if timer is None or timer.when() > self._due:

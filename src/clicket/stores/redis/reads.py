@@ -52,9 +52,11 @@ class Reads:
     async def history(self, query: Query) -> list[Stored]:
         if query.by_content:
             return await picked(query, self.history)
-        session, arguments = self._session, _asked(query)
+        session = self._session
+        arguments = _asked(query)
         found: list[Stored] = []
-        before, after = _NEWEST if query.before is None else query.before, query.after or 0
+        before = _NEWEST if query.before is None else query.before
+        after = query.after or 0
         while len(found) < query.limit:
             arguments |= {
                 "before": before,
@@ -85,7 +87,8 @@ class Reads:
         if lists < 2 and not query.by_content and all(each is None for each in others):
             return None  # one list has just the calls that fit
         arguments = _asked(query if state is None else msgspec.structs.replace(query, state=state))
-        before, after = _NEWEST if query.before is None else query.before, query.after or 0
+        before = _NEWEST if query.before is None else query.before
+        after = query.after or 0
         try:
             found = await self._session.read(
                 "scan_end", {**arguments, "before": before, "after": after, "budget": calls}

@@ -31,7 +31,10 @@ class Replies:
             if len(self._rest) < self._needed:
                 return found
             data = bytes(self._rest)
-        at, size, opened, find = 0, len(data), self._open, data.find
+        at = 0
+        size = len(data)
+        opened = self._open
+        find = data.find
         array, number = opened[-1] if opened else (found, -1)  # without an open array, a value is a reply
         missing = number - len(array)
         self._needed = 0
@@ -42,7 +45,8 @@ class Replies:
             kind = data[at]
             value: Any
             if kind == _BULK:
-                start, length = end + 2, int(data[at + 1 : end])
+                start = end + 2
+                length = int(data[at + 1 : end])
                 if length >= 0:
                     end = start + length
                     if size < end + 2:
@@ -56,7 +60,8 @@ class Replies:
             elif kind == _ARRAY:
                 number = int(data[at + 1 : end])
                 if number > 0:
-                    array, missing = [], number
+                    array = []
+                    missing = number
                     opened.append((array, number))
                     at = end + 2
                     continue
@@ -73,7 +78,8 @@ class Replies:
                     array.append(value)
                     missing = number - len(array)
                 else:
-                    array, missing = found, -1
+                    array = found
+                    missing = -1
                     found.append(value)
         self._rest[:] = data[at:]
         return found

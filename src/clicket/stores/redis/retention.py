@@ -65,7 +65,8 @@ async def announced_sweep(session: Session, keep: Keep, limit: int, on_remove: O
 
 async def release(session: Session, caller: str, thread: str, keep: int | None) -> None:
     """`keep`: milliseconds after which they expire by themselves; None: never."""
-    after, expiry = 0, {} if keep is None else {"keep": str(keep)}
+    after = 0
+    expiry = {} if keep is None else {"keep": str(keep)}
     while True:
         asked = {"caller": caller, "thread": thread, "after": after, "limit": _STEP, **expiry}
         after = await session.write("release", asked)
@@ -116,7 +117,8 @@ async def _going(session: Session, keep: Keep) -> AsyncGenerator[tuple[int, int]
 
 
 async def _end_pins(session: Session, keep: Keep, *, dry: bool) -> Sweep:
-    swept, start = Sweep(), 0
+    swept = Sweep()
+    start = 0
     now = repr(system.now() if keep.now is None else keep.now)
     while True:
         arguments = {"now": now, "start": start if dry else 0, "limit": _STEP, "dry": dry}

@@ -342,7 +342,9 @@ class RedisStore:
             found(item if item is not None and item.is_fresh(now) else None, None)
 
     async def cache_clear(self, tag: str | None) -> int:
-        session, total, more = self._ready().session, 0, 1
+        session = self._ready().session
+        total = 0
+        more = 1
         while more:
             count, more = await session.write("cache_clear", given({"tag": tag}))
             total += count
@@ -350,14 +352,16 @@ class RedisStore:
 
     async def cache_items(self, after: tuple[float, str], limit: int) -> list[CacheEntry]:
         found: list[CacheEntry] = []
-        expires, key = repr(float(after[0])), after[1]
+        expires = repr(float(after[0]))
+        key = after[1]
         while len(found) < limit:  # rows that cannot be read make room for others
             ask = {"expires": expires, "key": key, "limit": limit - len(found)}
             rows = await self._ready().session.read("cache_items", ask)
             found += [entry for entry in map(cache_entry, rows) if entry is not None]
             if not rows:
                 break
-            expires, key = rows[-1][3].decode(), rows[-1][0].decode(errors="replace")
+            expires = rows[-1][3].decode()
+            key = rows[-1][0].decode(errors="replace")
         return found
 
     async def cache_remove(self, keys: Sequence[str]) -> int:

@@ -42,7 +42,9 @@ async def thread_counts(session: Session, threads: Sequence[ThreadName], limit: 
 
 async def _counts(session: Session, caller: str, thread: str, limit: int) -> ThreadCounts:
     states: Counter[str] = Counter()
-    newest, last_at, before = 0, 0.0, _NEWEST
+    newest = 0
+    last_at = 0.0
+    before = _NEWEST
     while states.total() < limit:
         wanted = min(_STEP, limit - states.total())
         asked = {"caller": caller, "thread": thread, "before": before, "limit": wanted}

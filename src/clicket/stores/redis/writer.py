@@ -260,11 +260,18 @@ class Units:
         """What is asked of the script. Raises `Unstorable`."""
         if len(body) > _MAX_BODY:
             raise Unstorable(f"call {change.id} has {len(body)} bytes of events in one unit; Redis takes {_MAX_BODY}.")
-        call, ended_at, stats, hour, size = change.call, change.ended_at, change.stats, None, len(body)
+        call = change.call
+        ended_at = change.ended_at
+        stats = change.stats
+        hour = None
+        size = len(body)
         is_new = change.expect == 0
         if is_new and call.created_at // 3600 != self._hour:
             hour = str(int(call.created_at // 3600))  # it is the first one of that hour here
-        artifacts, cache, item, unless = None, None, None, change.unless if is_new else None
+        artifacts = None
+        cache = None
+        item = None
+        unless = change.unless if is_new else None
         if change.artifacts:
             artifacts = [name for name, _ in change.artifacts]
             size += sum(size for _, size in change.artifacts)

@@ -80,7 +80,9 @@ class Appends:
         end_rows: list[tuple[Any, ...]] = []
         owner, period = self.owner, self.period
         for at, (change, _, body) in enumerate(group):
-            call, unit, size = change.call, change.unit, len(body)
+            call = change.call
+            unit = change.unit
+            size = len(body)
             if type(unit) is Start and size <= IN_ROW and change.unless is None and call.created_at // PERIOD == period:
                 started.append(change)
                 start_rows.append((
@@ -105,7 +107,8 @@ class Appends:
         self, started: list[Append], start_rows: list[tuple[Any, ...]], end_rows: list[tuple[Any, ...]]
     ) -> bool:
         """Insert and update the collected rows. False: not every one of them was written."""
-        connection, executemany = self._connection, self._cursor.executemany
+        connection = self._connection
+        executemany = self._cursor.executemany
         due = connection.total_changes() + len(start_rows) + len(end_rows)
         if start_rows:
             tens = len(start_rows) // _AT_ONCE * _AT_ONCE
@@ -128,7 +131,9 @@ class Appends:
 
     def apply(self, change: Append, body: bytes, count: Callable[[Append], None]) -> ClicketError | None:
         """The statements of one append. `count` is called if it ends its call."""
-        execute, call, ended_at = self._cursor.execute, change.call, change.ended_at
+        execute = self._cursor.execute
+        call = change.call
+        ended_at = change.ended_at
         expect, unit, state, size = change.expect, change.unit, change.state, len(body)  # a state is a str
         last = expect if unit is None else expect + unit.length
         in_row = body if 0 < size <= IN_ROW else None

@@ -52,7 +52,8 @@ def keys_in_turn(connection: apsw.Connection, queues: frozenset[str], limit: int
 
 def _callers(connection: apsw.Connection, queue: str, last_caller: bytes, limit: int) -> Iterator[bytes]:
     """The callers with calls in a queue: those after `last_caller` in the order of names, then those up to it."""
-    found, caller = 0, connection.execute(_NEXT_CALLER, (queue, last_caller)).get
+    found = 0
+    caller = connection.execute(_NEXT_CALLER, (queue, last_caller)).get
     while caller is not None and found < limit:
         yield caller
         found, caller = found + 1, connection.execute(_NEXT_CALLER, (queue, caller)).get
@@ -63,7 +64,8 @@ def _callers(connection: apsw.Connection, queue: str, last_caller: bytes, limit:
 
 
 def backlog(connection: apsw.Connection) -> list[Backlog]:
-    found, queue = [], connection.execute(_NEXT_QUEUE, ("",)).get
+    found = []
+    queue = connection.execute(_NEXT_QUEUE, ("",)).get
     while queue is not None:
         ((count, key),) = connection.execute(_COUNT, (queue,))
         oldest_at = connection.execute("SELECT created_at FROM calls WHERE key = ?", (key,)).get

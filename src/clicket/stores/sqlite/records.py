@@ -99,7 +99,10 @@ class StatsBatch:
             call, stats = change.call, change.stats
             if stats is None:
                 continue
-            caller, tool, bucket, seconds = call.caller, stats.tool, stats.bucket, stats.seconds
+            caller = call.caller
+            tool = stats.tool
+            bucket = stats.bucket
+            seconds = stats.seconds
             kind = (caller, tool, stats.outcome, stats.error, _NO_BUCKET if bucket is None else bucket)
             known = sums.get(kind)
             if known is None:
@@ -134,7 +137,9 @@ class StatsBatch:
         stats = change.stats
         if stats is None:
             return
-        seconds, at, call = stats.seconds, stats.at, change.call
+        seconds = stats.seconds
+        at = stats.at
+        call = change.call
         if stats.effect != "none" and stats.tool:
             run = (1, at, at, stats.cause, stats.tool_version)
             self._change_health(stats.effect, run, (call.caller, call.thread, stats.tool))
@@ -144,7 +149,8 @@ class StatsBatch:
         self._add_figure((1, seconds, seconds, seconds, call.caller, stats.tool, stats.outcome, stats.error, bucket))
 
     def _change_health(self, effect: HealthEffect, run: tuple[int, float, float, str, str], place: _Place) -> None:
-        sql, values = _CHANGE_HEALTH[effect], run + place
+        sql = _CHANGE_HEALTH[effect]
+        values = run + place
         self._execute(sql, values)
         if self._changes() == 0:
             self._execute(_NEW_HEALTH, place)

@@ -76,7 +76,8 @@ class SqliteStore:
         self.on_hint: OnHint = _ignore_hint
         self.notices: Notices = NoNotices()
         self.group_appends = True
-        self._busy, self._last_caller = busy, ""
+        self._busy = busy
+        self._last_caller = ""
         self._files = ArtifactFiles(Path(f"{self.path}.artifacts"), sync=durability == "power")
         self._writer: Writer | None = None
         self._reader: apsw.Connection | None = None

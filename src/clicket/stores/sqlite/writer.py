@@ -76,7 +76,8 @@ class Writer:
         self._cursor = connection.cursor()
         self._appends = Appends(connection)
         self._identity = identity
-        self._files, self.renew_by = OpenFiles(path), float("inf")
+        self._files = OpenFiles(path)
+        self.renew_by = float("inf")
         self._check_files_at, self._gave_up = 0.0, float("-inf")
         self._stats = StatsBatch(connection)
         self._version: int | None = None
@@ -336,7 +337,8 @@ class Writer:
         now = system.uptime()
         if now >= self._check_files_at and self._were_replaced(now):
             return [replaced(self.path)] * len(group)
-        execute, stats = self._cursor.execute, self._stats
+        execute = self._cursor.execute
+        stats = self._stats
         try:
             if self._busy_set != busy:
                 self._set_busy(busy)

@@ -40,10 +40,6 @@ class Workers:
         """The state of this runtime, as it knows it."""
         return self._entry.state
 
-    async def __call__(self) -> Sequence[WorkerInfo]:
-        """The former name of `list`."""
-        return await self.list()
-
     async def list(self) -> Sequence[WorkerInfo]:
         """Every worker, the one that started first before the others."""
         self._check_caller()

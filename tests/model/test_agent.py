@@ -141,7 +141,7 @@ async def test_whatever_it_answers(kind: str, model: Any, vendors: Aimock, tmp_p
             max_steps=MAX_STEPS,
             max_answer_tokens=60,
             max_repeats=None if kind == "endless" else 2,
-            on_state_changed=lambda before, after: changes.append((before, after)),
+            on_state_changed=lambda before, after, thread: changes.append((before, after)),
         )
         for thread, question in enumerate((*QUESTIONS, "Are you sure?")):
             result = await agent.run(question, thread=f"t{min(thread, 2)}")

@@ -68,7 +68,7 @@ class Conversation:
         )
         return agent
 
-    def note(self, before: AgentState, after: AgentState) -> None:
+    def note(self, before: AgentState, after: AgentState, thread: str) -> None:
         self.changes.append((before, after))
 
     def wish(self, what: str) -> None:

@@ -33,7 +33,7 @@ class Changes:
     def __init__(self) -> None:
         self.seen: list[tuple[AgentState, AgentState]] = []
 
-    def __call__(self, before: AgentState, after: AgentState) -> None:
+    def __call__(self, before: AgentState, after: AgentState, thread: str) -> None:
         self.seen.append((before, after))
 
 
@@ -234,16 +234,16 @@ async def test_hooks_may_be_async_or_raise_and_change_nothing(
 ) -> None:
     seen: list[tuple[AgentState, AgentState]] = []
 
-    async def later(before: AgentState, after: AgentState) -> None:
+    async def later(before: AgentState, after: AgentState, thread: str) -> None:
         await asyncio.sleep(0)
         seen.append((before, after))
 
-    def raising(before: AgentState, after: AgentState) -> None:
+    def raising(before: AgentState, after: AgentState, thread: str) -> None:
         seen.append((before, after))
         raise ValueError("a hook's own trouble")
 
     class Mine(ReActAgent):
-        def on_state_changed(self, before: AgentState, after: AgentState) -> None:  # type: ignore[override]  # without the thread
+        def on_state_changed(self, before: AgentState, after: AgentState, thread: str) -> None:
             seen.append((before, after))
 
     async with make([echo], store) as rt:

@@ -50,7 +50,7 @@ async def test_a_turn_is_stopped_from_anywhere_and_leaves_a_paired_thread(sqlite
         return asks(("hold", "{}"), ("echo", '{"text": "y"}'))
 
     async with make([echo, hold], sqlite) as rt, make([echo, hold], sqlite) as other:
-        agent = ReActAgent(rt, Says(answer), on_state_changed=lambda *change: changes.append(change))
+        agent = ReActAgent(rt, Says(answer), on_state_changed=lambda *change: changes.append(change[:2]))
         run = asyncio.create_task(agent.run("go", thread="t"))
         await gate.reached.wait()
         if who == "caller":
@@ -148,7 +148,7 @@ async def test_a_stop_while_the_spend_of_a_run_is_written_leaves_what_was(store:
     async with make([echo], store) as rt:
         model = ScriptedModel([answer])
         slow = Changed(rt, host=waiting_for_the_ledger(rt.host, gate))
-        agent = ReActAgent(slow, model, on_state_changed=lambda *change: changes.append(change))
+        agent = ReActAgent(slow, model, on_state_changed=lambda *change: changes.append(change[:2]))
         await agent.begin("go", thread="t")
         await gate.reached.wait()
         assert await agent.stop("t")
@@ -161,7 +161,7 @@ async def test_a_stop_while_the_spend_of_a_run_is_written_leaves_what_was(store:
 async def test_a_stop_while_the_hook_of_a_first_change_waits_leaves_no_change_out(store: str) -> None:
     gate, changes = Gate(), []
 
-    async def hook(before: AgentState, after: AgentState) -> None:
+    async def hook(before: AgentState, after: AgentState, thread: str) -> None:
         changes.append((before, after))
         if before is AgentState.ERROR:
             await gate()
@@ -184,7 +184,9 @@ async def test_a_stop_while_a_hook_runs_leaves_what_was(store: str, waited: bool
     for state in (AgentState.RUNNING, AgentState.FINISHED):
         gate = Gate()
 
-        async def hook(_: AgentState, after: AgentState, gate: Gate = gate, state: AgentState = state) -> None:
+        async def hook(
+            _: AgentState, after: AgentState, thread: str, gate: Gate = gate, state: AgentState = state
+        ) -> None:
             if after is state:
                 await gate()
 

@@ -160,7 +160,7 @@ async def test_a_stop_ends_all_forks_and_leaves_a_paired_thread(store: str) -> N
             rt,
             ScriptedModel([create(*apart("a", "b")), "fine"]),
             executor=executor,
-            on_state_changed=lambda *change: changes.append(change),
+            on_state_changed=lambda *change: changes.append(change[:2]),
         )
         run = asyncio.create_task(agent.run("go", thread="t"))
         await gate.reached.wait()

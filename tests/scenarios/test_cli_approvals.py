@@ -86,7 +86,7 @@ def test_list_approve_with_other_arguments_and_deny(place: Place) -> None:
     assert "does not wait" in again.stderr
     assert "no call waits" in place.inside("deny").stderr
 
-    entries = place.ask("audit")["entries"]
+    entries = place.ask("audit")["items"]
     assert [(entry["who"], entry["what"]) for entry in entries] == [("ann", "call.denied"), ("Ada", "call.approved")]
     assert "call.approved" in place.inside("audit", "-n", "5").stdout
 
@@ -113,7 +113,7 @@ def test_arguments_are_checked_where_they_are_given(place: Place) -> None:
 
 def test_wrong_use_and_empty_stores(place: Place) -> None:
     assert place.ask("approve") == {"items": [], "calls": [], "cursor": None}
-    assert place.ask("audit") == {"items": [], "entries": []}
+    assert place.ask("audit") == {"items": []}
     assert "audit log" in place.inside("audit").stderr
     assert place.inside("approve", "nobody").returncode == 2
     assert place.inside("approve", "--reason", "x").returncode == 2
@@ -155,7 +155,7 @@ def test_grants_are_given_listed_and_revoked(place: Place) -> None:
     assert "no grant" in place.inside("grants").stderr
     assert [item["state"] for item in place.ask("grants", "list", "--all")["items"]] == ["revoked"]
     assert place.inside("grants", "revoke", "gr_none").returncode == 2
-    assert [entry["what"] for entry in place.ask("audit")["entries"]] == [
+    assert [entry["what"] for entry in place.ask("audit")["items"]] == [
         "grant.revoked",
         "grant.used",
         "call.approved",

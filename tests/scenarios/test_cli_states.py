@@ -56,7 +56,7 @@ def test_failures_are_seen_and_reset(place: Place) -> None:
     assert "switched off" in refused.stderr or "is failed" in refused.stderr
     assert place.ask("reset", "t1", "bad") == {"thread": "t1", "reset": ["bad"]}
     assert place.ask("reset", "t1") == {"thread": "t1", "reset": []}
-    assert [entry["what"] for entry in place.ask("audit")["entries"]] == ["hub.status_set"]
+    assert [entry["what"] for entry in place.ask("audit")["items"]] == ["hub.status_set"]
 
 
 def test_reset_needs_no_tools(place: Place) -> None:

@@ -81,7 +81,7 @@ def test_by_the_command(tmp_path: Path) -> None:
     assert place.ask("notices", "show", notice["id"])["payload"]["type"] == "call.ended"
     [sent] = place.ask("notices", "replay", notice["id"][:30])["items"]
     assert (sent["id"], sent["replays"]) == (notice["id"], 1)
-    assert place.ask("audit")["entries"][0]["what"] == "notice.replayed"
+    assert place.ask("audit")["items"][0]["what"] == "notice.replayed"
     for wrong in (("replay",), ("show",), ("nonsense",), ("replay", "msg_x")):
         assert place.inside("notices", *wrong).returncode != 0
     assert HOOK["secret"] not in place.inside("config").stdout

@@ -147,14 +147,14 @@ async def test_several_agents(tmp_path: Path) -> None:
         wrong = await say(it, agent="ome")
         assert (wrong.status_code, wrong.json()["code"]) == (404, "not_found")
         assert "Did you mean 'one'" in wrong.json()["detail"]
-        listed = (await it.get("/agents")).json()["agents"]
+        listed = (await it.get("/agents")).json()["items"]
         assert [(each["name"], each["kind"], each["default"]) for each in listed] == [
             ("one", "react", False), ("two", "react", False),
         ]  # fmt: skip
         assert listed[1]["limits"]["max_steps"] == 7
     async with served_agent(tmp_path, agents=agents, default_agent="one") as it:
         assert (await say(it, wait=True)).json()["agent"] == "one"
-        assert [each["default"] for each in (await it.get("/agents")).json()["agents"]] == [True, False]
+        assert [each["default"] for each in (await it.get("/agents")).json()["items"]] == [True, False]
 
 
 async def test_without_any_agent_it_says_how_to_get_one() -> None:
@@ -166,7 +166,7 @@ async def test_without_any_agent_it_says_how_to_get_one() -> None:
             assert (response.status_code, response.json()["code"]) == (404, "no_agent")
             assert "[agents." in response.json()["detail"]
             assert "clicket.toml" in response.json()["detail"]
-        assert (await it.get("/agents")).json() == {"items": [], "agents": []}
+        assert (await it.get("/agents")).json() == {"items": []}
         assert (await it.get("/agents/t/tool-states")).status_code == 200
 
 

@@ -343,7 +343,7 @@ async def test_tools_and_their_figures() -> None:
     async with served() as it:
         await it.call("add", {"a": 1, "b": 1}, thread="t1")
         tools = (await it.get("/tools", params={"thread": "t1"})).json()
-        assert {each["name"] for each in tools["tools"]} == {"add", "echo", "fail", "count", "long"}
+        assert {each["name"] for each in tools["items"]} == {"add", "echo", "fail", "count", "long"}
         assert {each["name"]: each["available"] for each in tools["standings"]}["add"] is True
         one = (await it.get("/tools/add")).json()
         assert one["tool"]["input_schema"]["required"] == ["a", "b"]

@@ -8,12 +8,12 @@ from typing import Any, assert_type
 
 from clicket import Runtime, ToolContext, tool
 from clicket.interpreter import (
+    ArtifactStore,
     Block,
     CodeState,
     Display,
     File,
     Interpreter,
-    Keeper,
     ProgramError,
     Result,
     Skipped,
@@ -49,7 +49,7 @@ class FakeStore:
 
 
 async def runs() -> None:
-    store: Keeper = FakeStore()
+    store: ArtifactStore = FakeStore()
     async with Interpreter(
         require="partial",
         timeout=None,

@@ -24,7 +24,7 @@ from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Threads, Wanted, turn_id
 from clicket.agents.transcript import storable
-from clicket.agents.turn_lifecycle import Drive, Hook, OnChange, StateChanged, TurnLifecycle, with_thread
+from clicket.agents.turn_lifecycle import Drive, OnChange, StateChanged, TurnLifecycle
 from clicket.agents.turn_limits import Limits
 from clicket.agents.turn_record import plan_in
 from clicket.agents.turn_tool import TurnTool
@@ -68,8 +68,7 @@ class Agent(Generic[T]):
     same, or take the place of the first (`replace=True`). `on_change`: what becomes of an interrupted turn that an agent of this name
     began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`).
     `middleware` surrounds its requests and tool calls, see `Middleware`. `output`: the type of its answers, which `r.value` then has.
-    `on_state_changed(before, after, thread)` is called for every change of state; override it, or pass a function. A function of two
-    arguments is called without the thread.
+    `on_state_changed(before, after, thread)` is called for every change of state; override it, or pass a function.
     """
 
     @known_keywords
@@ -90,7 +89,7 @@ class Agent(Generic[T]):
         output: type[T] | Output[T] | Mapping[str, Any] | None = None,
         replace: bool = False,
         on_change: OnChange = "continue",
-        on_state_changed: Hook | None = None,
+        on_state_changed: StateChanged | None = None,
     ) -> None:
         if not hasattr(rt, "host"):
             kind = f"{type(rt).__module__}.{type(rt).__qualname__}"
@@ -106,7 +105,7 @@ class Agent(Generic[T]):
         self.limits: Limits = limits
         self._host: AgentHost = rt.host
         self._host.refuse_unknown(set(tools) - {read_result.name, FIND_TOOLS})
-        self._hook = None if on_state_changed is None else with_thread(on_state_changed)
+        self._hook = on_state_changed
         installed = self._host.installed(f"agent:{name}")
         self._tool = installed if isinstance(installed, TurnTool) else TurnTool(name, self._host)
         self._memory = self._tool.memory
@@ -153,7 +152,7 @@ class Agent(Generic[T]):
         """What the lifecycle calls. It holds the agent only if the agent overrides the method: an agent that its program has dropped
         must not count as one in use."""
         if type(self).on_state_changed is not Agent.on_state_changed:
-            return with_thread(self.on_state_changed)
+            return self.on_state_changed
         return self._hook or _ignore
 
     def acting_for(self, rt: HasHost) -> Self:

@@ -306,8 +306,6 @@ def entry_of(raw: Mapping[str, Any]) -> Entry:
 def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
     """The id of a turn's tool call: the model's id, a short alias, and the tag that makes it unique in the store."""
     alias = f"{mark}.{step}.{place}"
-    if not tag:  # a turn that an older version began
-        return alias
     made = mark.replace(".", "-")
     made_here = use_id.startswith(made) and use_id.startswith(f"{made}-{step}_")
     return asked_id("" if made_here or holds_secret(use_id) else use_id, alias, tag)

@@ -86,8 +86,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def in_entry(cls, begun: Begun | None) -> Identity | None:
-        """The identity that `begun` has on record; None for a turn that an older version began."""
-        if begun is None or not begun.digest:
+        """The identity that `begun` has on record."""
+        if begun is None:
             return None
         tools = None if begun.tools is None else frozenset(begun.tools)
         return cls(

@@ -107,8 +107,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             lines.append(f"{number}. [{signs[step.status]}] {step.text}: {step.status}{note}")
         return "\n".join(lines)
 
-    told = as_text  # its former name
-
     def outcome(self) -> str:
         """The notes of its steps: the answer of a plan whose planner gave none."""
         return "\n\n".join(step.notes for step in self.steps if step.notes) or self.as_text()

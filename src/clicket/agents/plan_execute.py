@@ -23,7 +23,7 @@ from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
-from clicket.agents.turn_lifecycle import Hook, OnChange
+from clicket.agents.turn_lifecycle import OnChange, StateChanged
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, check_counts
 from clicket.agents.typed_answers import TypedAnswers
 from clicket.errors import ClicketError, InvalidInput, StoreUnavailable, known_keywords
@@ -80,7 +80,7 @@ class PlanExecuteAgent(Agent[T]):
         output_retries: int = 2,
         replace: bool = False,
         on_change: OnChange = "continue",
-        on_state_changed: Hook | None = None,
+        on_state_changed: StateChanged | None = None,
     ) -> None:
         def thinker(of: ChatModel, role: str, *own: object) -> Thinker:
             return Thinker(

@@ -14,7 +14,7 @@ from clicket.agents.read_result import ReadResult
 from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn
-from clicket.agents.turn_lifecycle import Hook, OnChange
+from clicket.agents.turn_lifecycle import OnChange, StateChanged
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits
 from clicket.agents.typed_answers import TypedAnswers
 from clicket.errors import UsageError, known_keywords
@@ -69,7 +69,7 @@ class ReActAgent(Agent[T]):
         output_retries: int = 2,
         replace: bool = False,
         on_change: OnChange = "continue",
-        on_state_changed: Hook | None = None,
+        on_state_changed: StateChanged | None = None,
     ) -> None:
         own = (
             *ToolChoice.of(model, tool_search, max_offered),

@@ -171,7 +171,7 @@ class Turn:
         self._branch: Branch = self.record.branch(fork)
         self._replay: Replay = Replay(self._branch, is_resumed=self.resumed)
         self.tag: str = tag if self._branch.tag is None else self._branch.tag
-        """Makes the ids of its tool calls unique in the store; empty for a turn that an older version began."""
+        """Makes the ids of its tool calls unique in the store."""
         if spent is None:
             self.spent.ahead = len(self.record.replies)
         self.decisions: Decisions = Decisions(self._branch.decisions, self.begins)

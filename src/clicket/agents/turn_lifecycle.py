@@ -34,14 +34,13 @@ from clicket.model.codec import clean
 from clicket.ports import AgentHost
 from clicket.vault import hide_text
 
-__all__ = ["Drive", "Hook", "OnChange", "StateChanged", "TurnLifecycle", "with_thread"]
+__all__ = ["Drive", "OnChange", "StateChanged", "TurnLifecycle"]
 
 logger = logging.getLogger("clicket.agents")
 
 Drive = Callable[[Turn], Awaitable[Ending]]
-Hook = Callable[..., Any]
-"""`(before, after)` or `(before, after, thread)`; it may be async."""
 StateChanged = Callable[[AgentState, AgentState, str], Any]
+"""A function of `(before, after, thread)`; it may be async."""
 OnChange = Literal["continue", "refuse"]
 """What becomes of an interrupted turn whose agent could do something else than the present one of its name."""
 _MAX_ERROR = 4_000
@@ -348,21 +347,6 @@ async def _flush_spend(turn: Turn) -> asyncio.CancelledError | None:
             raise
         return cancelled
     return None
-
-
-def with_thread(hook: Hook) -> StateChanged:
-    """The hook as a function of three arguments. The thread is passed to a parameter named `thread`, or else to a third required
-    parameter. Other hooks take two arguments and are called without it."""
-    try:
-        parameters = inspect.signature(hook).parameters
-    except (TypeError, ValueError):
-        return lambda before, after, thread: hook(before, after)
-    named = parameters.get("thread")
-    if named is not None and named.kind in (named.POSITIONAL_OR_KEYWORD, named.KEYWORD_ONLY):
-        return lambda before, after, thread: hook(before, after, thread=thread)
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = [each for each in parameters.values() if each.kind in kinds and each.default is each.empty]
-    return hook if len(required) >= 3 else lambda before, after, thread: hook(before, after)
 
 
 def _cancelled(turn: Turn) -> bool:

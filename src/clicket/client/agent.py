@@ -57,7 +57,7 @@ class _StreamEvent(msgspec.Struct):
 
 
 async def agents_at(connection: Connection) -> list[AgentInfo]:
-    return await connection.read_field("GET", "/agents", "agents", list[AgentInfo])
+    return await connection.read_field("GET", "/agents", "items", list[AgentInfo])
 
 
 class RemoteAgent:

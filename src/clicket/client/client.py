@@ -348,7 +348,7 @@ class Client:
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The server's tools."""
-        return (await self._connection.get("/tools", ToolList)).tools
+        return (await self._connection.get("/tools", ToolList)).items
 
     async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
         """Counts and run times of ended calls by tool: of this key's calls, or of all for an admin."""
@@ -375,13 +375,13 @@ class Client:
     async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
         """Tools under 80 % success or over 30 s on average, with at least 5 runs."""
         return await self._connection.read_field(
-            "GET", "/anomalies", "anomalies", list[Anomaly], query={"tool": tool, "since": since}
+            "GET", "/anomalies", "items", list[Anomaly], query={"tool": tool, "since": since}
         )
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
         """Decisions of people and of the policy, newest first; needs the scope `admin`."""
         query = {"limit": limit, "before": before}
-        return await self._connection.read_field("GET", "/audit", "entries", list[AuditEntry], query=query)
+        return await self._connection.read_field("GET", "/audit", "items", list[AuditEntry], query=query)
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them."""

@@ -20,7 +20,7 @@ _POLL_EVERY = 0.5
 
 
 class ToolList(msgspec.Struct):
-    tools: list[ToolInfo]
+    items: list[ToolInfo]
     standings: list[ToolView] | None = None
 
 
@@ -54,7 +54,7 @@ class ThreadHub:
 
     async def prompt(self) -> str:
         listed = await self._list()
-        return prompt_of(listed.standings or [], {tool.name: tool.description for tool in listed.tools})
+        return prompt_of(listed.standings or [], {tool.name: tool.description for tool in listed.items})
 
     async def set(self, name: str, status: ToolStatus | str, reason: str = "", *, by: str = "") -> ToolState:
         """Set a tool's status as an operator. The key's name is recorded; `by` is not sent."""

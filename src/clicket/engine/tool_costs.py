@@ -2,7 +2,7 @@
 
 Each report is an event of its call. Once the event is on record, the ledger gets it, and has it before the call ends, however it ends,
 also if the store cannot be reached for a while. A call that a dead process left is counted from its events when it is taken over. A call's
-cost replaces what was counted of it before, so it counts once. What an earlier version left uncounted is counted when retention removes
+cost replaces what was counted of it before, so it counts once. What a process that died left uncounted is counted when retention removes
 the call.
 """
 

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     from clicket.interpreter.export.page import to_html
     from clicket.interpreter.tool.tool import code_interpreter
 
-    to_page = to_html  # former name
-
-Keeper = ArtifactStore
-"""Former name."""
-
 __all__ = [
     "ArtifactStore",
     "Block",
@@ -57,7 +52,6 @@ _LATE = {
     "notebook_json": "export.notebook",
     "to_notebook": "export.notebook",
     "to_html": "export.page",
-    "to_page": "export.page",
 }
 """Names that are imported on first use: running programs needs neither the tool nor the exports."""
 

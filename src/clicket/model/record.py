@@ -60,7 +60,7 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False):
     traceback: str = ""
     """Where the tool raised, masked and at most some thousand characters. For the call's owner and for administrators."""
     worker: str = ""
-    """The id of the worker that ran it (`rt.workers.list()`), and the name of its host; empty: an earlier clicket did."""
+    """The id of the worker that ran it (`rt.workers.list()`), and the name of its host."""
     host: str = ""
 
 
@@ -130,7 +130,7 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
 
     @property
     def worker(self) -> str:
-        """The id of the worker that ran the last attempt; empty: none has started, or an earlier clicket ran it."""
+        """The id of the worker that ran the last attempt; empty: none has started."""
         return self.attempts[-1].worker if self.attempts else ""
 
     @property

@@ -69,7 +69,7 @@ class Start(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="s"):
     started_at: float
     attempt: int
     worker: str = ""
-    """The id of the worker, and the name of its host; empty: an earlier clicket wrote the unit."""
+    """The id of the worker, and the name of its host."""
     host: str = ""
 
     length: ClassVar[int] = 7

@@ -50,6 +50,3 @@ __all__ = [
     "SandboxProcess",
     "size_of",
 ]
-
-Cage = SandboxProcess
-"""Former name."""

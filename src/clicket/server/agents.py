@@ -108,8 +108,6 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class AgentList(msgspec.Struct, frozen=True, kw_only=True):
     items: list[AgentInfo]
-    agents: list[AgentInfo]
-    """The same as `items`: the former name."""
 
 
 _NONE = (
@@ -159,7 +157,7 @@ class AgentHandlers:
             AgentInfo(name=name, kind=kinds.get(type(each).__name__, type(each).__name__), default=name == default, limits=each.limits)
             for name, each in self._agents.items()
         ]  # fmt: skip
-        return json_response(AgentList(items=listed, agents=listed))
+        return json_response(AgentList(items=listed))
 
     async def send_message(self, request: Request) -> Response | AlreadySent:
         body = await self._body_reader.read(request)

@@ -203,12 +203,12 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         body_timeout=options.body_timeout,
     )
     operations = (  # the router tries them in this order
-        *CallHandlers(runtime, lookup, body_reader, grants).operations(),
+        *CallHandlers(runtime, lookup, body_reader).operations(),
         *CallActionHandlers(runtime, lookup, body_reader).operations(),
         *DeadLetterHandlers(runtime, lookup).operations(),
         *UnknownOutcomeHandlers(runtime, lookup, body_reader).operations(),
         *ExternalCallHandlers(runtime, body_reader).operations(),
-        *EventHandlers(lookup, grants, event_log, streams).operations(),
+        *EventHandlers(lookup, event_log, streams).operations(),
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *AgUiHandlers(agents, runtime.settings, body_reader, streams, store).operations(),
         *A2AHandlers(agents, runtime.settings, body_reader, streams, store, needs_key=needs_key).operations(),

@@ -26,7 +26,6 @@ from clicket.server.call_lookup import (
     page_response,
     visible_runtime,
 )
-from clicket.server.grants import Grants
 from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused, problem_of_result
@@ -57,11 +56,10 @@ class _Handle(Handle, Protocol):
 
 
 class CallHandlers:
-    def __init__(self, runtime: Runtime, lookup: CallLookup, body_reader: BodyReader, grants: Grants) -> None:
+    def __init__(self, runtime: Runtime, lookup: CallLookup, body_reader: BodyReader) -> None:
         self._runtime = runtime
         self._lookup = lookup
         self._body_reader = body_reader
-        self._grants = grants
 
     # Create.
 
@@ -118,16 +116,12 @@ class CallHandlers:
         error = result.error
         if error is not None and error.code in REFUSALS:
             return problem_of_result(error, result.call_id)
-        if result.artifact is not None:
-            await self._grants.give(request.principal.id, result)
         return Response(200, result_json(result))
 
     # Read.
 
     async def show(self, request: Request) -> Response:
         _, record = await self._lookup.find(request)
-        if record.artifact is not None:
-            await self._grants.give(record.caller, record)
         return Response(200, record_json(as_seen_by(request, record)))
 
     async def listing(self, request: Request) -> Response:

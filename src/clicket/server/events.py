@@ -10,7 +10,6 @@ from clicket.server.call_lookup import CALLER, THREAD, CallLookup
 from clicket.server.event_feeds import CallFeeds
 from clicket.server.event_log import EventLog, LoggedEvent
 from clicket.server.event_stream import JSON_LINES, EventStreams
-from clicket.server.grants import Grants
 from clicket.server.operations import EVENT_STREAM, Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
@@ -36,9 +35,8 @@ class FeedEvent(Event, frozen=True, gc=False):
 
 
 class EventHandlers:
-    def __init__(self, lookup: CallLookup, grants: Grants, event_log: EventLog, streams: EventStreams) -> None:
+    def __init__(self, lookup: CallLookup, event_log: EventLog, streams: EventStreams) -> None:
         self._lookup = lookup
-        self._grants = grants
         self._event_log = event_log
         self._streams = streams
         self._feeds = CallFeeds()
@@ -46,8 +44,6 @@ class EventHandlers:
     async def of_call(self, request: Request) -> Response | AlreadySent:
         after = _after(request)
         view, record = await self._lookup.find(request, waiting=False)
-        if record.artifact is not None:
-            await self._grants.give(record.caller, record)
         handle = await view.handle(record.id, thread=record.thread)
         async with self._feeds.reading(handle) as feed:
             if record.state.is_terminal:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from clicket import system
 from clicket.errors import ClicketError, NotFound
 from clicket.execution import GRANT, grant, granted, unknown
-from clicket.model import Record, ToolResult, notes_of
 from clicket.ports import Store, StoredDocument
 from clicket.server.authentication import Principal
 from clicket.server.shutdown import Shutdown, end_task
@@ -38,16 +37,6 @@ class Grants:
         self._given: dict[tuple[str, str], float] = {}
         self._swept_to = ""
         self._sweeper: asyncio.Task[None] | None = None
-
-    async def give(self, caller: str, call: ToolResult | Record) -> None:
-        """Let a caller read the artifacts of its call. Calls that an earlier version ran have no grants yet. Only names that the
-        runtime recorded count: a caller's metadata may contain others."""
-        names = [call.artifact]
-        if isinstance(call, Record):
-            names.append(notes_of(call).get("stream_artifact"))
-        for name in names:
-            if isinstance(name, str) and caller:
-                await self.grant(caller, name)
 
     async def grant(self, caller: str, name: str) -> None:
         if self._is_cached(caller, name):

@@ -31,16 +31,12 @@ _SINCE = Parameter(
 
 class Anomalies(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Anomaly]
-    anomalies: list[Anomaly]
-    """The same as `items`: the former name."""
 
 
 class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     """The newest first; `before` with the last number fetches the next page."""
 
     items: list[AuditEntry]
-    entries: list[AuditEntry]
-    """The same as `items`: the former name."""
 
 
 async def report(request: Request) -> Response:
@@ -49,7 +45,7 @@ async def report(request: Request) -> Response:
 
 async def anomalies(request: Request) -> Response:
     found = await request.principal.sees.anomalies(request.query("tool"), since=request.query("since"))
-    return json_response(Anomalies(items=found, anomalies=found))
+    return json_response(Anomalies(items=found))
 
 
 async def series(request: Request) -> Response:
@@ -73,7 +69,7 @@ async def queue(request: Request) -> Response:
 async def audit(request: Request) -> Response:
     # For an admin, `sees` is the runtime itself.
     entries = await request.principal.sees.audit.list(limit=request.query("limit", 100), before=request.query("before"))
-    return json_response(AuditPage(items=list(entries), entries=list(entries)))
+    return json_response(AuditPage(items=list(entries)))
 
 
 OPERATIONS = tagged(

@@ -21,8 +21,6 @@ _THREAD = Parameter(name="thread", description="Also the status of the tools in 
 
 class ToolList(msgspec.Struct, frozen=True, kw_only=True):
     items: list[ToolInfo]
-    tools: list[ToolInfo]
-    """The same as `items`: the former name."""
     standings: list[ToolView] | None = None
     """With `thread`: which tools it may use now, and why not the others."""
 
@@ -42,7 +40,7 @@ async def listing(request: Request) -> Response:
     if thread is not None:
         shown = {tool.name for tool in tools}
         views = [view for view in await own.hub(thread).tools() if view.name in shown]
-    return json_response(ToolList(items=tools, tools=tools, standings=views))
+    return json_response(ToolList(items=tools, standings=views))
 
 
 async def show(request: Request) -> Response:

@@ -45,7 +45,7 @@ def kinds(entry: Entry) -> list[str]:
 
 
 def reply(message: ChatMessage, *, mark: str = "m", step: int = 1, usage: Usage = NONE, total: Usage = NONE) -> Reply:
-    return Reply.of(message, mark=mark, tag="", step=step, usage=usage, total=total, took=0.5, at=6.0)
+    return Reply.of(message, mark=mark, tag="t", step=step, usage=usage, total=total, took=0.5, at=6.0)
 
 
 def test_the_events_of_each_entry() -> None:
@@ -62,7 +62,7 @@ def test_the_events_of_each_entry() -> None:
     asks = reply(message, mark="react.3", step=2, usage=Usage(input_tokens=1), total=Usage(input_tokens=4))
     assert kinds(asks) == ["thought", "usage", "message", "tool_started"]
     started = events_of(asks, 1, "t", 1)[-1]
-    assert (started.step, started.data["call_id"]) == (2, "react.3.2.1")
+    assert (started.step, started.data["call_id"]) == (2, "u:react.3.2.1~t")
     assert kinds(reply(ChatMessage(role="assistant"))) == ["usage", "message"]
     silent = ChatMessage(role="assistant", uses=(ToolUse(id="u", name="x"),))
     assert kinds(reply(silent)) == ["usage", "tool_started"]

@@ -254,7 +254,7 @@ def test_amounts_are_stored_small() -> None:
 
 
 async def test_a_reply_that_the_ledger_has_is_not_assumed_in_an_account() -> None:
-    """The process died after the ledger had the reply: as a process without this budget leaves it, or one of an earlier version."""
+    """The process died after the ledger had the reply: as a process without this budget leaves it."""
     store = await opened()
     it, spender = book(store, pid=7), spender_of_turn("", "t", "a", 1)
     held = await it.reserve(spender, 1, Model, REQUEST)

@@ -41,7 +41,6 @@ export interface AgentInfo {
 
 export interface AgentList {
   items: AgentInfo[];
-  agents: AgentInfo[];
 }
 
 export type AgentState = "error" | "finished" | "idle" | "running";
@@ -60,7 +59,6 @@ export interface Amount {
 
 export interface Anomalies {
   items: Anomaly[];
-  anomalies: Anomaly[];
 }
 
 /** A tool that fails often or is slow. `kind` is `success_rate` or `mean`; `value` is beyond `limit`, over `runs` runs and tries. */
@@ -667,7 +665,6 @@ export interface ToolInfo {
 
 export interface ToolList {
   items: ToolInfo[];
-  tools: ToolInfo[];
   standings: ToolView[] | null;
 }
 

@@ -28,7 +28,7 @@ async def audit(
         async with session.watcher() as runtime:
             found = [msgspec.to_builtins(entry) for entry in await runtime.audit.list(limit=limit, before=before)]
     if terminal.json:
-        terminal.print_json({"items": found, "entries": found})
+        terminal.print_json({"items": found})
         return
     if not found:
         terminal.say("the audit log is empty.", style="bright_black")

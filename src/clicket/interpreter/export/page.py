@@ -59,10 +59,6 @@ def to_html(results: Result | Iterable[Result], *, title: str = "Notebook") -> s
     )
 
 
-to_page = to_html
-"""Former name."""
-
-
 def _cell(cell: Cell, count: int) -> str:
     block = cell.block
     took = f"{block.duration:.2f} s" if block.duration >= 0.01 else f"{block.duration * 1000:.1f} ms"

@@ -238,8 +238,8 @@ def test_the_same_bytes_under_other_hash_seeds() -> None:
 
 
 @pytest.mark.parametrize("parts", ["built_in", "model"])
-async def test_checkpoints_of_an_older_version_are_understood(parts: str) -> None:
-    """The fixture was written by an earlier version: neither engine nor model is called again."""
+async def test_the_stored_form_of_checkpoints_does_not_change(parts: str) -> None:
+    """Neither engine nor model is called again."""
     stored = json.loads((Path(__file__).parent / "fixtures" / "checkpoints.json").read_text())[parts]
     checkpoints = MemoryCheckpoints()
     checkpoints.kept = {key: json.dumps(record).encode() for key, record in stored["checkpoints"].items()}

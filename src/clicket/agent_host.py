@@ -152,9 +152,9 @@ class Host:
             last = self._last_hub = (self._engine, thread, self._runtime.hub(thread))
         return last[2]
 
-    def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
+    async def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
         found = self._runtime._registry.get(FIND_TOOLS)
-        return found.ranked(request, among, limit) if isinstance(found, FindTools) else []
+        return await found.ranked(request, among, limit) if isinstance(found, FindTools) else []
 
     def call_new(self, tool: str, arguments: Arguments, id: str, thread: str) -> Coroutine[Any, Any, ToolResult]:
         return self._runtime._call(ToolCall(tool, arguments, id=id, thread=thread), is_new=True)

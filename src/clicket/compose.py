@@ -217,7 +217,7 @@ async def compose(
     if tracing is not None:
         tracing.install(observers, registry)
     by_text = (
-        _text_similarity() if settings.tool_ranking == "embeddings" else None
+        _text_similarity(settings.tool_embedder) if settings.tool_ranking == "embeddings" else None
     )  # before anything is open: it may be missing
     owner = owner_of(settings)
     await open_and_wait(store, owner, settings)
@@ -259,14 +259,16 @@ async def compose(
     return engine
 
 
-def _text_similarity() -> TextSimilarity:
-    from clicket.embedding.minilm import MiniLM
+def _text_similarity(name: str | None) -> TextSimilarity:
+    from clicket.embedding.kinds import embedder_of
     from clicket.tool_search.text_similarity import TextSimilarity, cache_file
 
+    if not name:
+        raise UsageError("tool_ranking = 'embeddings' needs tool_embedder, such as 'fastembed:BAAI/bge-small-en-v1.5'.")
     try:
-        embedder = MiniLM(max_tokens=64, quantized=True)
+        embedder = embedder_of(name)
     except UsageError as error:
-        raise UsageError(f"tool_ranking = 'embeddings': {error} Or leave it at 'words'.") from None
+        raise UsageError(f"tool_embedder: {error}") from None
     return TextSimilarity(embedder, cache_file(embedder))
 
 

@@ -48,6 +48,7 @@ class RuntimeOptions(TypedDict, total=False):
     agents: dict[str, Any]
     default_agent: str | None
     tool_ranking: ToolRanking
+    tool_embedder: str | None
     health_retention: float
     memory_retention: float
     series_retention: float

@@ -119,7 +119,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     default_agent: str | None = None
     """The agent for requests that name none; else the only one, else the one named "default"."""
     tool_ranking: ToolRanking = "words"
-    """How `find_tools` ranks: `words` needs nothing, `embeddings` also compares whole texts, and needs the extra `embeddings`."""
+    """How `find_tools` ranks: `words` needs nothing, `embeddings` also compares whole texts by the vectors of `tool_embedder`."""
+    tool_embedder: str | None = None
+    """An embedder by its name: `fastembed:MODEL`, `sentence-transformers:MODEL`, `onnx:FOLDER`, `openai:MODEL` or `openai:MODEL@URL`."""
     health_retention: float = 7 * 24 * 3600.0
     """Seconds after their last change until a thread's tool states are removed."""
     memory_retention: float = 30 * 24 * 3600.0

@@ -38,20 +38,20 @@ class ToolChoice(Middleware):
         limit = chosen_limit(tool_search, max_offered)
         return () if limit is None else (cls(limit, defers=getattr(model, "defers_tools", False) is True),)
 
-    def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest | None:
+    async def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest | None:
         """All tools if they fit; else some of them, in their own order, and `find_tools`. Those of the caller and of middleware stay."""
         stay = {*turn.frontend, *turn.decisions.brought}
         offers = tuple(offer for offer in request.tools if offer.name not in stay)
         if len(offers) <= self._limit:
             return None
         rest = (offer for offer in request.tools if offer.name in stay)
-        return msgspec.structs.replace(request, tools=(*self._chosen(turn, offers), *rest))
+        return msgspec.structs.replace(request, tools=(*await self._chosen(turn, offers), *rest))
 
-    def _chosen(self, turn: Turn, offers: tuple[ToolOffer, ...]) -> tuple[ToolOffer, ...]:
+    async def _chosen(self, turn: Turn, offers: tuple[ToolOffer, ...]) -> tuple[ToolOffer, ...]:
         names = [offer.name for offer in offers]
         known = self._recent.get(turn)
         if known is None:
-            suited = turn.host.ranked_tools(turn.message, frozenset(names), min(_FOR_MESSAGE, self._limit))
+            suited = await turn.host.ranked_tools(turn.message, frozenset(names), min(_FOR_MESSAGE, self._limit))
             known = self._recent[turn] = (RecentTools(self._limit), suited)
         recent, suited = known
         recent.read(turn.messages)

@@ -1,6 +1,5 @@
-"""Texts as vectors, without a network. Any object that follows the `Embedder` protocol can take the place of `MiniLM`.
+"""Texts as vectors, made by a library, a server or a model file that the user names. No model comes with clicket.
 
-minilm       all-MiniLM-L6-v2 on onnxruntime: finds the weights, tokenizes, pools
-onnx_graph   writes the ONNX graph of a BERT encoder
-safetensors  reads the file of weights
+embedder  an `Embedder` over a function from texts to vectors
+kinds     the functions of fastembed, sentence-transformers, an ONNX file and OpenAI-compatible servers, by their names
 """

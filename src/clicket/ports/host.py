@@ -68,7 +68,7 @@ class AgentHost(Protocol):
         """One tool of the runtime, listed or not; None: there is none of this name."""
         ...
 
-    def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
+    async def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
         """The names of the tools that fit a request in words, the best first."""
         ...
 

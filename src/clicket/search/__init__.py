@@ -15,7 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clicket.embedding.minilm import MiniLM
+    from clicket.embedding.embedder import TextEmbedder
+    from clicket.embedding.kinds import embedder_of
     from clicket.kernel import SearchState
     from clicket.model.document import Citation, Document
     from clicket.ports.services import ChatModel, Embedder, SearchEngine
@@ -51,7 +52,6 @@ __all__ = [
     "Index",
     "LinkRanker",
     "MemoryCheckpoints",
-    "MiniLM",
     "Mixed",
     "ModelAnalyzer",
     "ModelPlanner",
@@ -66,9 +66,11 @@ __all__ = [
     "SearchState",
     "Synthesis",
     "Synthesizer",
+    "TextEmbedder",
     "as_engine",
     "deep_search",
     "deep_search_stream",
+    "embedder_of",
 ]
 
 # Names are imported at first use: a program that only builds an index does not load planners and models.
@@ -76,7 +78,8 @@ _HOMES = {
     "clicket.kernel": "SearchState",
     "clicket.model.document": "Citation Document",
     "clicket.ports.services": "ChatModel Embedder SearchEngine",
-    "clicket.embedding.minilm": "MiniLM",
+    "clicket.embedding.embedder": "TextEmbedder",
+    "clicket.embedding.kinds": "embedder_of",
     "clicket.search.engines.adapter": "as_engine",
     "clicket.search.engines.fusion": "Mixed",
     "clicket.search.findings": "Analysis Findings QueryResult Round SearchFailed SearchResult Synthesis",

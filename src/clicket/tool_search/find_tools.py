@@ -96,7 +96,7 @@ class FindTools(ToolDefaults):
         only = self._only_of(agent, ctx.caller, ctx.thread) if agent else None
         among = by_name.keys() if only is None else by_name.keys() & set(only)
         await self.prepare()
-        names = self.ranked(bound["query"], among, bound.get("limit", 5))
+        names = await self.ranked(bound["query"], among, bound.get("limit", 5))
         found: dict[str, Any] = {"found": names, "tools": [_shown(by_name[name]) for name in names]}
         return found if names else {**found, "note": _NONE}
 
@@ -106,9 +106,12 @@ class FindTools(ToolDefaults):
             self._current_index()
             await self._by_text.prepare()
 
-    def ranked(self, request: str, among: Collection[str], limit: int) -> list[str]:
+    async def ranked(self, request: str, among: Collection[str], limit: int) -> list[str]:
         """The names of the tools that fit a request, the best first. Tools that have joined or changed are read first."""
-        return self._current_index().search(request, limit=limit, among=among)
+        index = self._current_index()
+        if self._by_text is not None:
+            await self._by_text.read(request)
+        return index.search(request, limit=limit, among=among)
 
     def _current_index(self) -> ToolIndex:
         if self._index is None:

@@ -116,7 +116,7 @@ class ToolIndex:
             rarity = self._rarity(found)
             for name, weight in found.items():
                 scores[name] = scores.get(name, 0.0) + rarity * weight
-        self._add_similar(scores, request[:_MAX_QUERY])
+        self._add_similar(scores, request)
         fit = [name for name in scores if among is None or name in among]
         return sorted(fit, key=lambda name: (-scores[name], len(name), name))[: max(limit, 0)]
 

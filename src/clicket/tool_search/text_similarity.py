@@ -2,7 +2,7 @@
 
 A tool is encoded once. Its vector is kept by a digest of its text and of the embedder's name, in memory and in a cache file, so a process
 that starts again encodes only tools that are new or have changed. A request is encoded once for each search. Until every tool has its
-vector, no similarity is given, and tools are ranked by their words.
+vector, or while the embedder does not answer, no similarity is given, and tools are ranked by their words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from clicket.bridge import Workers
+from clicket.bridge import Workers, run_in_thread
+from clicket.errors import ClicketError
 from clicket.ports import Embedder
 from clicket.private_files import make_folder, opener
 
@@ -26,6 +27,10 @@ _DIGEST = 16
 _AT_ONCE = 16
 """Tools that are encoded before other work on the loop has its turn."""
 _MAX_CACHED = 50_000
+_MAX_REQUESTS = 256
+"""Requests whose vectors are kept."""
+_MAX_REQUEST = 2_000
+"""Characters of a request that are encoded."""
 _logger = logging.getLogger(__name__)
 
 
@@ -40,6 +45,7 @@ class TextSimilarity:
         self._vectors: dict[bytes, bytes] = {}
         """Digest -> vector, a byte for each dimension."""
         self._matrix: tuple[list[str], Any] | None = None
+        self._requests: dict[str, Any] = {}
         self._lock = asyncio.Lock()
         self._is_read = False
 
@@ -60,8 +66,26 @@ class TextSimilarity:
             threads = Workers(1, "clicket-tool-search")
             try:
                 await self._encode_missing(threads)
+            except ClicketError as error:
+                _logger.warning("tool search: tools are ranked by their words: %s", error)
             finally:
                 threads.close(0)
+
+    async def read(self, request: str) -> None:
+        """Encode a request in a thread, unless some tool has no vector."""
+        if request[:_MAX_REQUEST] in self._requests or not self._texts or self._missing():
+            return
+        try:
+            await run_in_thread(lambda: self.encode(request))
+        except ClicketError as error:
+            _logger.warning("tool search: tools are ranked by their words: %s", error)
+
+    def encode(self, request: str) -> None:
+        text = request[:_MAX_REQUEST]
+        vector = self._embedder.embed([text])[0]
+        if len(self._requests) >= _MAX_REQUESTS:
+            self._requests.clear()
+        self._requests[text] = vector
 
     async def _encode_missing(self, threads: Workers) -> None:
         if not self._is_read:
@@ -81,8 +105,9 @@ class TextSimilarity:
             await threads.run(partial(self._write, self._file))
 
     def to(self, request: str) -> Mapping[str, float] | None:
-        """For each tool how similar it is, from -1 to 1. None: some tool has no vector yet; see `prepare`."""
-        if not self._texts or self._missing():
+        """For each tool how similar it is, from -1 to 1. None: some tool, or the request, has no vector; see `prepare` and `read`."""
+        asked = self._requests.get(request[:_MAX_REQUEST])
+        if asked is None or not self._texts or self._missing():
             return None
         import numpy as np
 
@@ -92,7 +117,7 @@ class TextSimilarity:
             matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1.0)
             self._matrix = list(self._texts), matrix
         names, matrix = self._matrix
-        return dict(zip(names, (matrix @ self._embedder.embed([request])[0]).tolist(), strict=True))
+        return dict(zip(names, (matrix @ asked).tolist(), strict=True))
 
     def _missing(self) -> dict[bytes, str]:
         if self._matrix is not None:

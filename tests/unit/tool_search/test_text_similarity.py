@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from clicket import Runtime, tool
-from clicket.errors import UsageError
+from clicket.errors import RetryableError, UsageError
 from clicket.tool_search.index import ToolIndex
 from clicket.tool_search.text_similarity import TextSimilarity, cache_file
 
@@ -49,16 +48,17 @@ TOOLS = [
 ASKED = "How long is Oppenheimer?"
 
 
-async def prepared(embedder: Topics, file: Path | None = None) -> ToolIndex:
+async def best(embedder: Topics, request: str = ASKED, file: Path | None = None) -> str:
     texts = TextSimilarity(embedder, file)
     index = ToolIndex(TOOLS, texts=texts)
     await texts.prepare()
-    return index
+    await texts.read(request)
+    return index.search(request, limit=1)[0]
 
 
 async def test_a_request_finds_the_tool_that_means_the_same() -> None:
     assert ToolIndex(TOOLS).search(ASKED, limit=1) != ["cinema_details"]
-    assert (await prepared(Topics())).search(ASKED, limit=1) == ["cinema_details"]
+    assert await best(Topics()) == "cinema_details"
 
 
 async def test_tools_are_ranked_by_their_words_until_all_have_a_vector() -> None:
@@ -66,8 +66,10 @@ async def test_tools_are_ranked_by_their_words_until_all_have_a_vector() -> None
     texts = TextSimilarity(embedder)
     index = ToolIndex(TOOLS, texts=texts)
     assert index.search(ASKED) == ToolIndex(TOOLS).search(ASKED)
+    await texts.read(ASKED)
     assert embedder.read == []
     await texts.prepare()
+    await texts.read(ASKED)
     assert index.search(ASKED, limit=1) == ["cinema_details"]
     index.put(Made("late_comer", "Joined a moment ago."))
     assert texts.to(ASKED) is None
@@ -92,16 +94,16 @@ async def test_only_tools_that_are_new_or_have_changed_are_encoded() -> None:
 
 async def test_vectors_outlive_the_process_and_belong_to_their_embedder(tmp_path: Path) -> None:
     file = tmp_path / "cache" / "vectors.bin"
-    first = (await prepared(Topics(), file)).search("an umbrella, or a bill?")
+    assert await best(Topics(), "Is an umbrella wise?", file) == "sky_outlook"
     again = Topics()
-    assert (await prepared(again, file)).search("an umbrella, or a bill?") == first
-    assert again.read == ["an umbrella, or a bill?"]
+    assert await best(again, "Is an umbrella wise?", file) == "sky_outlook"
+    assert again.read == ["Is an umbrella wise?"]
     other = Topics("another")
-    await prepared(other, file)
-    assert len(other.read) == len(TOOLS)
+    await best(other, ASKED, file)
+    assert len(other.read) == len(TOOLS) + 1
     again.read.clear()
-    await prepared(again, file)
-    assert again.read == []
+    await best(again, ASKED, file)
+    assert again.read == [ASKED]
     assert [each.name for each in file.parent.iterdir()] == ["vectors.bin"]
     assert file.stat().st_mode & 0o077 == 0
 
@@ -112,11 +114,11 @@ async def test_a_cache_file_that_is_damaged_or_cannot_be_written_costs_time_only
     damaged = tmp_path / "vectors.bin"
     damaged.write_bytes(b"half a vec")
     embedder = Topics()
-    assert (await prepared(embedder, damaged)).search(ASKED, limit=1) == ["cinema_details"]
+    assert await best(embedder, ASKED, damaged) == "cinema_details"
     assert len(embedder.read) == len(TOOLS) + 1
     blocked = tmp_path / "file"
     blocked.write_bytes(b"")
-    assert (await prepared(Topics(), blocked / "vectors.bin")).search(ASKED, limit=1) == ["cinema_details"]
+    assert await best(Topics(), ASKED, blocked / "vectors.bin") == "cinema_details"
     assert "cannot be kept" in caplog.text
 
 
@@ -125,13 +127,45 @@ def test_the_cache_file_is_in_the_users_cache_folder(tmp_path: Path, monkeypatch
     assert cache_file(Topics("all-MiniLM/6:64")) == tmp_path / "clicket" / "tool-vectors-all-MiniLM-6-64.bin"
 
 
-async def test_the_setting_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        "clicket.embedding.minilm.find_spec", lambda name: None if name == "onnxruntime" else find(name)
-    )
-    with pytest.raises(UsageError, match=r"tool_ranking = 'embeddings'.*onnxruntime.*clicket\[embeddings\]"):
-        async with Runtime(store="memory://", tool_ranking="embeddings"):
+async def test_a_request_is_encoded_once_however_often_it_is_asked() -> None:
+    embedder = Topics()
+    texts = TextSimilarity(embedder)
+    ToolIndex(TOOLS, texts=texts)
+    await texts.prepare()
+    for _ in range(3):
+        await texts.read(ASKED)
+    assert embedder.read.count(ASKED) == 1
+
+
+class Away(Topics):
+    """An embedder whose server does not answer."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        raise RetryableError("the server gave no answer")
+
+
+async def test_while_the_embedder_does_not_answer_tools_are_ranked_by_their_words(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_words = ToolIndex(TOOLS).search(ASKED, limit=1)
+    assert await best(Away()) == by_words[0]
+    assert "ranked by their words: the server gave no answer" in caplog.text
+    embedder = Topics()
+    texts = TextSimilarity(embedder)
+    index = ToolIndex(TOOLS, texts=texts)
+    await texts.prepare()
+    monkeypatch.setattr(embedder, "embed", Away().embed)
+    await texts.read(ASKED)
+    assert index.search(ASKED, limit=1) == by_words
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [(None, "tool_ranking = 'embeddings' needs tool_embedder"), ("minilm", "tool_embedder: 'minilm' does not name")],
+)
+async def test_the_setting_says_what_is_missing(named: str | None, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        async with Runtime(store="memory://", tool_ranking="embeddings", tool_embedder=named):
             pass
     with pytest.raises(UsageError, match="words, embeddings"):
         Runtime(store="memory://", tool_ranking="magic")  # type: ignore[arg-type]  # what a mistaken caller does
@@ -139,7 +173,7 @@ async def test_the_setting_says_what_is_missing(monkeypatch: pytest.MonkeyPatch)
 
 async def test_find_tools_compares_whole_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("clicket.embedding.minilm.MiniLM", lambda **options: Topics())
+    monkeypatch.setattr("clicket.embedding.kinds.embedder_of", Topics)
 
     @tool
     def cinema_details(title: str) -> str:
@@ -151,7 +185,9 @@ async def test_find_tools_compares_whole_texts(tmp_path: Path, monkeypatch: pyte
         """How long a link may be."""
         return link
 
-    async with Runtime([cinema_details, link_shorten], store="memory://", tool_ranking="embeddings") as rt:
+    async with Runtime(
+        [cinema_details, link_shorten], store="memory://", tool_ranking="embeddings", tool_embedder="topics"
+    ) as rt:
         found = await rt.call("find_tools", {"query": ASKED, "limit": 1})
     assert found.output["found"] == ["cinema_details"]
     assert [each.name for each in (tmp_path / "clicket").iterdir()] == ["tool-vectors-topics.bin"]

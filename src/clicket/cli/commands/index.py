@@ -45,7 +45,10 @@ def index(
         list[str] | None,
         typer.Option(metavar="PATTERN", help="No files or folders that match, as in .gitignore. Repeatable."),
     ] = None,
-    embeddings: Annotated[bool, typer.Option("--embeddings", help="Also search by meaning (MiniLM, offline).")] = False,
+    embedder: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Also search by meaning: fastembed:MODEL, openai:MODEL, onnx:FOLDER."),
+    ] = None,
     status: Annotated[bool, typer.Option("--status", help="Show what the index contains, and change nothing.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the folders from the index.")] = False,
 ) -> None:
@@ -67,8 +70,8 @@ def index(
             else:
                 _remove(session.terminal, path, opened, folders or [])
         return
-    wanted = embeddings or session.settings.search.get("embedder") == "minilm"
-    _update(session.terminal, path, folders or [], only, exclude, embeddings=wanted)
+    wanted = embedder or session.settings.search.get("embedder")
+    _update(session.terminal, path, folders or [], only, exclude, embedder=wanted)
 
 
 def _default() -> str:
@@ -90,7 +93,7 @@ def _update(
     only: list[str] | None,
     exclude: list[str] | None,
     *,
-    embeddings: bool,
+    embedder: Any,
 ) -> None:
     if not folders and not path.exists():
         raise UsageError(f"there is no index {path} yet, so name a folder: clicket index FOLDER.")
@@ -105,10 +108,10 @@ def _update(
         ) from None
     with ProgressBar(terminal, "reading the folders", line_every=_LINE_EVERY) as bar:
         options: dict[str, Any] = {}
-        if embeddings:
-            from clicket.embedding.minilm import MiniLM
+        if embedder:
+            from clicket.embedding.kinds import embedder_of
 
-            options = {"embedder": MiniLM(), "on_progress": partial(_show_vectors, bar)}
+            options = {"embedder": embedder_of(embedder), "on_progress": partial(_show_vectors, bar)}
         with _opened(path, **options) as opened:
             known = {one.path: one for one in opened.folders()}
             chosen = [str(one.expanduser().resolve()) for one in folders] or list(known)

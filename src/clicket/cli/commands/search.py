@@ -51,7 +51,10 @@ async def search(
     brief: Annotated[
         bool, typer.Option("--brief", help="The model only writes the answer, in one sentence: for small, slow models.")
     ] = False,
-    embeddings: Annotated[bool, typer.Option("--embeddings", help="Also search by meaning (MiniLM, offline).")] = False,
+    embedder: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Also search by meaning: fastembed:MODEL, openai:MODEL, onnx:FOLDER."),
+    ] = None,
     max_loop: Annotated[int | None, typer.Option(metavar="N", help="Maximum number of rounds (3).")] = None,
     timeout: Annotated[str | None, typer.Option(metavar="TIME", help="Time limit of the search: 30, 2m.")] = None,
     report: Annotated[
@@ -71,7 +74,7 @@ async def search(
     terminal = session.terminal
     terminal.lines = stream
     reports = [_checked(path) for path in report or ()]
-    setup = search_setup(session.settings, **_given(index, engine, model, brief=brief, embeddings=embeddings))
+    setup = search_setup(session.settings, **_given(index, engine, model, brief=brief, embedder=embedder))
     if reports or fresh:
         setup = msgspec.structs.replace(setup, cache=None, whole=bool(reports))
     _check_index(setup)
@@ -107,10 +110,10 @@ async def _run(
 
 
 def _given(
-    index: Path | None, engine: list[str] | None, model: list[str] | None, *, brief: bool, embeddings: bool
+    index: Path | None, engine: list[str] | None, model: list[str] | None, *, brief: bool, embedder: str | None
 ) -> dict[str, Any]:
     """The options of the command line, which replace those of the settings."""
-    given: dict[str, Any] = {"index": index, "model": model or None, "embedder": "minilm" if embeddings else None}
+    given: dict[str, Any] = {"index": index, "model": model or None, "embedder": embedder}
     given["brief"] = brief or None
     if engine:
         given["engines"] = engine

@@ -50,7 +50,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     synthesizer: Any = None
     ranker: Any = None
     embedder: Any = None
-    """For the index: an embedder, or `minilm`."""
+    """For the index: an embedder, or its name as in `embedder_of`."""
     max_loop: int = 3
     """Rounds, unless the call sets them."""
     k: int | None = None
@@ -181,12 +181,10 @@ def _resolved(setup: Setup, where: str, makers: Makers) -> Setup:
             )
         model = _make(where, "model", makers.model, model)
     embedder = setup.embedder
-    if isinstance(embedder, str):
-        if embedder.lower() != "minilm":
-            raise UsageError(f"{where}: embedder is 'minilm' or an object with `embed`, not {embedder!r}.")
-        from clicket.embedding.minilm import MiniLM
+    if isinstance(embedder, str | Mapping):
+        from clicket.embedding.kinds import embedder_of
 
-        embedder = MiniLM()
+        embedder = _make(where, "embedder", embedder_of, embedder)
     one = None if isinstance(setup.engine, str) and setup.engine == "index" else setup.engine
     one = None if one is None else engine(one)
     several = tuple(engine(each) for each in setup.engines)

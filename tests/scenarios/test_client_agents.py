@@ -71,6 +71,16 @@ class TestSameAsAnAgent:
             assert [event async for event in agent.events("t", after=kept[-1].id)] == []
             assert [event async for event in agent.events("nobody")] == []
 
+    async def test_options_of_one_turn(self, kind: str, tmp_path: Path) -> None:
+        async with either(kind, declared(tmp_path, ["no JSON", "[1, 2]"])) as agent:
+            result = await agent.run("count", thread="t", output=list[int], tools=["add"], metadata={"user": 7})
+            assert (result.value, result.steps) == ([1, 2], 2)
+            with pytest.raises(ClicketError, match="metadata"):
+                await agent.run("count", thread="t", metadata={"a": object()})
+            turn = await agent.begin("count", thread="u", output={"type": "array", "items": {"type": "integer"}})
+            events = [event async for event in agent.events("u", follow=False)]
+            assert (turn, events[-1].data["value"]) == (1, [1, 2])
+
     async def test_follows_across_turns(self, kind: str, tmp_path: Path) -> None:
         async with either(kind, declared(tmp_path)) as agent:
             await agent.run("one", thread="t")

@@ -29,7 +29,7 @@ ENDLESS = (
     "/agents/{threadId}/events",
 )  # they end with the server; see test_server_events, test_server_agents
 
-# No schema can describe a range beyond the end, or a tool's own schema for its arguments. A filter whose
+# No schema can describe a range beyond the end, a tool's own schema for its arguments, or the schema of an agent's answer. A filter whose
 # fields are all null matches everything, and is refused; a call with refused arguments needs new ones to run again;
 # a chart has a bounded number of points. Agents refuse media and tools of the server's own names; JSON-RPC has its errors in the body.
 # A server without a key keeps no credentials, and has no links without its address.
@@ -44,7 +44,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 
 include-path-regex = "^/a2a/"
 checks.negative_data_rejection.expected-statuses = ["2xx", "4xx"]
 [[operations]]
-include-path-regex = "^/calls$"
+include-path-regex = "^/calls$|^/agents/.*/messages$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]
 [[operations]]
 include-path-regex = "^/bulk$|^/calls/.*/again$|^/series$|^/schedules/|^/credentials/"

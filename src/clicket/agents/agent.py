@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, nullcontext, suppress
-from typing import Any, Generic, Protocol, Self
+from typing import Any, Generic, Protocol, Self, Unpack, overload
 
 import msgspec
 from typing_extensions import TypeVar
@@ -21,6 +21,7 @@ from clicket.agents.memory import Page
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.read_result import read_result
+from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, Given, RunOptions, RunValues, Taking, taken
 from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Threads, Wanted, turn_id
 from clicket.agents.transcript import storable
@@ -38,7 +39,7 @@ from clicket.model.ids import new_id
 from clicket.model.names import FRONTEND
 from clicket.model.request import check_name
 from clicket.model.spend import SpendReport
-from clicket.ports import AgentHost, Taken
+from clicket.ports import AgentHost, ChatModel, Taken
 from clicket.spend import spender_of_turn
 from clicket.tool_search import FIND_TOOLS
 
@@ -50,6 +51,7 @@ _MAX_BYTES = 1_000_000  # together with the other arguments of a turn below the 
 
 
 T = TypeVar("T", default=Any)
+V = TypeVar("V")
 
 
 class HasHost(Protocol):
@@ -177,9 +179,38 @@ class Agent(Generic[T]):
 
     # Running.
 
+    @overload
     async def run(
-        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
-    ) -> AgentResult[T]:
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        id: str | None = None,
+        output: type[V] | Output[V],
+        **options: Unpack[Given],
+    ) -> AgentResult[V]: ...
+    @overload
+    async def run(
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        id: str | None = None,
+        output: Mapping[str, Any] | None = None,
+        **options: Unpack[Given],
+    ) -> AgentResult[T]: ...
+    async def run(
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[Given],
+    ) -> AgentResult[Any]:
         """Run one turn and return its result, also if it reached a limit or was stopped. If the turn fails, its error is raised.
 
         If a crash interrupted a turn with the same message, that turn is continued and its result returned. A turn with another message
@@ -188,20 +219,31 @@ class Agent(Generic[T]):
         With `id` or `turn` the same line can be sent again at any time. `id`: a text of yours; a thread has one turn for one id, as long as
         the thread is kept. `turn`: the number that the turn must have. If the thread has that turn, its result is returned, or its error
         raised; if it has another message, `Conflict` is raised.
+
+        `model`, `system`, `output`, `limits`: in place of the agent's, for this turn. `tools` narrows what the agent may use. `metadata`:
+        JSON for middleware (`turn.metadata`) and readers. They are recorded, and hold for the turn wherever it goes on; a process that
+        does not have the model waits for a caller that brings it (`waiting_for` says `model:NAME`).
         """
         wanted = _wanted(message, thread, turn, id)
+        given = taken(options, output)
         with self._host.while_open():
-            return self._typed(await self._run(wanted, thread))
+            return self._typed(await self._run(wanted, thread, given), given.values)
 
-    def _typed(self, result: AgentResult[Any]) -> AgentResult[T]:
-        """The result with its value as an instance of the agent's type; plain JSON if the turn was asked for another one."""
-        if self._output is None or result.stopped != "finished":
+    def _typed(self, result: AgentResult[Any], values: RunValues = NO_VALUES) -> AgentResult[Any]:
+        """The result with its value as an instance of the type that was asked for; plain JSON if that is not at hand."""
+        output = values.output or self._output
+        if output is None or result.stopped != "finished":
             return result
         with suppress(InvalidInput):
-            return msgspec.structs.replace(result, value=self._output.typed(result.value))
+            return msgspec.structs.replace(result, value=output.typed(result.value))
         return result
 
-    async def _run(self, wanted: Wanted, thread: str) -> AgentResult[Any]:
+    def _bring(self, thread: str, number: int, values: RunValues) -> None:
+        """A caller that has joined a turn has values that the turn may wait for."""
+        if values != NO_VALUES and self._host.lives(turn_id(number), self._threads.inner(thread)):
+            self._tool.brought.bring((self._host.caller, thread, number), values)
+
+    async def _run(self, wanted: Wanted, thread: str, given: Taking) -> AgentResult[Any]:
         threads = self._threads
         while True:
             number = await threads.next(thread)
@@ -209,10 +251,10 @@ class Agent(Generic[T]):
             known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
             if known is not None:
                 return await threads.ended(thread, known)
-            self._tool.starting[run] = self._lifecycle
+            self._tool.starting[run] = self._lifecycle, given.values
             self._tool.endings[run] = None
             try:
-                arguments = _arguments(wanted, thread, number, run)
+                arguments = _arguments(wanted, thread, number, run, given.options)
                 await self._host.conduct(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
             except Taken:
                 # Either another process took over the turn that began here, or the thread already has a turn of that number.
@@ -220,6 +262,7 @@ class Agent(Generic[T]):
                 if begun:
                     return await threads.ended(thread, number)
                 if await threads.join(wanted, thread, number):
+                    self._bring(thread, number, given.values)
                     return await threads.joined(thread, number)
                 continue
             finally:
@@ -240,15 +283,19 @@ class Agent(Generic[T]):
         id: str | None = None,
         run: str = "",
         frontend: Sequence[ToolOffer] = (),
+        output: Any = None,
+        **options: Unpack[Given],
     ) -> int:
         """Start a turn, and return its number as soon as it is durable; `events` follows it. A turn that a crash interrupted is continued
         or ends first, as in `run`.
 
         `turn`, `id`: as in `run`; if the thread has that turn, its number is returned. `run`: an id of the request; a turn of another
         request is another turn, also with the same message. `frontend`: tools that the caller's own program runs, for this
-        turn only; a call of one waits for a result from that program (`clicket.external_calls.complete_own`).
+        turn only; a call of one waits for a result from that program (`clicket.external_calls.complete_own`). The other options are as in
+        `run`.
         """
         wanted = _wanted(message, thread, turn, id, run)
+        given = taken(options, output)
         threads = self._threads
         while True:
             number = await threads.next(thread)
@@ -257,9 +304,9 @@ class Agent(Generic[T]):
             if known is not None:
                 return known
             is_first = run not in self._tool.starting  # else the same request came twice at once
-            self._tool.expect(run, self._lifecycle)
+            self._tool.expect(run, self._lifecycle, given.values)
             try:
-                arguments = _arguments(wanted, thread, number, run)
+                arguments = _arguments(wanted, thread, number, run, given.options)
                 if frontend:
                     arguments["frontend"] = offers_on_record(frontend)
                 await self._host.begin(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
@@ -268,31 +315,47 @@ class Agent(Generic[T]):
                     self._tool.starting.pop(run, None)
                 if await threads.join(wanted, thread, number) is None:
                     continue
+                self._bring(thread, number, given.values)
             except Exception:  # not on cancellation: then the turn begins all the same, and needs its agent
                 self._tool.starting.pop(run, None)
                 raise
             return number
 
     async def stream(
-        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[Given],
     ) -> AsyncIterator[AgentEvent]:
         """Run one turn and yield its events; the last one is `final` or `error`. The turn continues if the iteration ends early.
 
-        `turn`, `id`: as in `run`; a turn that began before is streamed from its beginning.
+        The options are as in `run`; a turn that began before is streamed from its beginning.
         """
         _wanted(message, thread, turn, id)
+        taken(options, output)
         with self.listening(thread) as reader:
-            number = await self.begin(message, thread=thread, turn=turn, id=id)
+            number = await self.begin(message, thread=thread, turn=turn, id=id, output=output, **options)
             async with aclosing(self._streams.until_over(self._threads, reader, thread, number)) as events:
                 async for event in events:
                     yield event
 
-    async def resume(self, thread: str = "default") -> AgentResult[T] | None:
-        """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none."""
+    async def resume(
+        self, thread: str = "default", *, model: ChatModel | None = None, output: type[T] | Output[T] | None = None
+    ) -> AgentResult[T] | None:
+        """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none. `model` and
+        `output`: with which the turn was run, if this process does not have them."""
         check_name("thread", thread)
         number = await self._threads.next(thread)
         place = await self._threads.join(Wanted(), thread, number)
-        return None if place is None else self._typed(await self._threads.joined(thread, number))
+        if place is None:
+            return None
+        values = RunValues(model=model, output=None if output is None else Output.of(output))
+        self._bring(thread, number, values)
+        return self._typed(await self._threads.joined(thread, number), values)
 
     async def take_up(self, thread: str = "default") -> int | None:
         """`resume` without the wait: returns the number of the turn that now runs in this process; `events` follows it. `AgentBusy`: it
@@ -471,10 +534,14 @@ def _wanted(message: Any, thread: str, turn: int | None, id: str | None, run: st
     return Wanted(message=text, turn=turn, id=id or "", run=run)
 
 
-def _arguments(wanted: Wanted, thread: str, number: int, run: str) -> dict[str, Any]:
+def _arguments(wanted: Wanted, thread: str, number: int, run: str, options: RunOptions) -> dict[str, Any]:
     """Of the call that is the turn."""
     arguments: dict[str, Any] = {"message": wanted.message, "thread": thread, "turn": number, "run": run}
-    return {**arguments, "id": wanted.id} if wanted.id else arguments
+    if wanted.id:
+        arguments["id"] = wanted.id
+    if options != NO_OPTIONS:
+        arguments["options"] = msgspec.to_builtins(options)
+    return arguments
 
 
 def _checked(message: Any, thread: str) -> str:

@@ -72,6 +72,7 @@ class Begun(Entry, frozen=True, kw_only=True):
     middleware: list[str] = []
     output: dict[str, Any] = {}
     """The JSON Schema of the answer."""
+    metadata: dict[str, Any] = {}
 
 
 class Changed(Entry, frozen=True, kw_only=True):

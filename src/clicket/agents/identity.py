@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from clicket.agents.entries import Begun
+from clicket.agents.run_options import NO_OPTIONS, RunOptions
 from clicket.model.codec import canonical
 from clicket.vault import MASK
 
@@ -50,7 +51,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         middleware: tuple[str, ...] = (),
         output: Mapping[str, Any] | None = None,
     ) -> Identity:
-        bounds = {each: bound for each, bound in limits.items() if bound is not None}
+        bounds = _bounds(limits)
         may: dict[str, Any] = {"kind": kind, "tools": None if tools is None else sorted(tools), "limits": bounds}
         if middleware:
             may["middleware"] = middleware
@@ -67,6 +68,19 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             digest=digest,
             middleware=middleware,
             output=dict(output or {}),
+        )
+
+    def for_run(self, options: RunOptions) -> Identity:
+        """The agent as one run uses it. It may do no more, so its digest is the same."""
+        if options == NO_OPTIONS:
+            return self
+        return msgspec.structs.replace(
+            self,
+            tools=both(None if options.tools is None else frozenset(options.tools), self.tools),
+            limits=self.limits if options.limits is None else _bounds(msgspec.to_builtins(options.limits)),
+            system=self.system if options.system is None else options.system,
+            model=options.model or self.model,
+            output=options.output or self.output,
         )
 
     def on_record(self) -> dict[str, Any]:
@@ -129,6 +143,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         if self.system_in_place_of(present.system) is not None:
             what["system"] = "the recorded text is used"
         return what
+
+
+def _bounds(limits: Mapping[str, Any]) -> dict[str, Any]:
+    return {each: bound for each, bound in limits.items() if bound is not None}
 
 
 def both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

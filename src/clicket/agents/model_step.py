@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from copy import copy
 from functools import partial
 from math import inf
 from typing import Any
@@ -16,6 +17,7 @@ from clicket.agents.model_holds import SharedHolds
 from clicket.agents.model_request import OutOfTime, asked_once, sent_to, within
 from clicket.agents.model_spend import count_replayed, priced, reserve, settle, with_budgets
 from clicket.agents.read_result import ReadResult
+from clicket.agents.run_options import model_name
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import check_counts
 from clicket.agents.verdicts import Edit
@@ -60,8 +62,7 @@ class Thinker:
         check_counts(1, optional=True, max_answer_tokens=max_tokens)
         if isinstance(retry_delay, bool) or not isinstance(retry_delay, int | float) or not 0 <= retry_delay < inf:
             raise UsageError(f"retry_delay must be a number of seconds of at least 0, not {retry_delay!r}.")
-        self.model = model
-        self.name: str = str(getattr(model, "name", "") or type(model).__name__)
+        self._use(model)
         self._role = role
         self._given = system
         self._system = self._instructions(system)
@@ -69,9 +70,19 @@ class Thinker:
         self._policy = Options(max_retries=retries, retry_delay=retry_delay)
         self._chance = random_generator()  # jitter, not secrets
         self._own = Chain((ReadResult(),) if middleware is None else middleware)
+        self._holds = SharedHolds()
+
+    def _use(self, model: ChatModel) -> None:
+        self.model = model
+        self.name: str = model_name(model)
         self._streams = isinstance(model, StreamingModel)
         self._chain = model if isinstance(model, ModelChain) else None
-        self._holds = SharedHolds()
+
+    def _with(self, model: ChatModel) -> Thinker:
+        """The same for another model."""
+        other = copy(self)
+        other._use(model)
+        return other
 
     def _instructions(self, *texts: str) -> tuple[ChatMessage, ...]:
         text = "\n\n".join(filter(None, (*texts[:1], self._role, *texts[1:])))
@@ -83,6 +94,8 @@ class Thinker:
         """The next message of the model: the recorded one after a crash, else a new one, which has then been recorded. `collect` is called
         after a wait for a budget, which may take days: it adds to the turn's messages what has come meanwhile. An answer that middleware
         refuses is followed by another request; `TurnStopped`: there were too many, or a limit forbids the next one."""
+        if turn.model is not None and turn.model is not self.model:
+            return await self._with(turn.model).think(turn, offers, tool_choice=tool_choice, collect=collect)
         while True:
             message = await self._next(turn, offers, tool_choice, collect)
             refusal = turn.refusal

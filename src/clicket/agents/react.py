@@ -11,13 +11,14 @@ from clicket.agents.context_window import ContextWindow, windows_of
 from clicket.agents.model_step import OutOfTime, Thinker
 from clicket.agents.output import Output
 from clicket.agents.read_result import ReadResult
+from clicket.agents.run_options import tool_names
 from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import OnChange, StateChanged
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits
 from clicket.agents.typed_answers import TypedAnswers
-from clicket.errors import UsageError, known_keywords
+from clicket.errors import known_keywords
 from clicket.model.chat import ToolOffer
 from clicket.ports import ChatModel
 from clicket.tools import Tool
@@ -119,7 +120,7 @@ class Loop:
     def __init__(self, thinker: Thinker, actor: Actor, only: Collection[str | Tool] | None = None) -> None:
         self.thinker = thinker
         self.actor = actor
-        self.only = None if only is None else _names(only)
+        self.only = None if only is None else tool_names(only)
 
     async def __call__(self, turn: Turn) -> Ending:
         turn.allow(self.only)
@@ -150,16 +151,3 @@ class Loop:
         if turn.frontend:
             offers = (*(offer for offer in offers if offer.name not in turn.frontend), *turn.frontend.values())
         return offers
-
-
-def _names(only: Collection[str | Tool]) -> frozenset[str]:
-    if isinstance(only, str) or not isinstance(only, Collection):
-        one = only if isinstance(only, str) else getattr(only, "name", "NAME")
-        raise UsageError(f"tools is a list of names, not one name: write tools=[{one!r}].")
-    names: set[str] = set()
-    for each in only:
-        name = each if isinstance(each, str) else getattr(each, "name", None)
-        if not isinstance(name, str):
-            raise UsageError(f"tools are names or tools made by @tool: {each!r:.100} is neither.")
-        names.add(name)
-    return frozenset(names)

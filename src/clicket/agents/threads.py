@@ -179,6 +179,11 @@ class Threads:
         """What a turn waits for, itself or in the agents that it called, in words; empty if it waits for nothing that takes a person."""
         mark = f"{self.tool.removeprefix('agent:')}.{number}"
         found: list[str] = []
+        own = await self.host.record(turn_id(number), self.inner(thread))
+        if own is not None and own.waiting_for is not None and own.waiting_for.startswith("model:"):
+            found.append(
+                f"the model {own.waiting_for.removeprefix('model:')!r}, which agent.run or agent.resume brings (model=…)"
+            )
         outside = [(thread, id) for id in await self.host.waiting(thread, "external")]
         for place, id in [*await self.host.waits_for_people(thread), *outside]:
             if place == thread and not is_of_turn(id, mark):  # of another turn, or of no agent

@@ -9,7 +9,7 @@ fork by itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -48,7 +48,7 @@ from clicket.errors import ClicketError, UsageError
 from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
 from clicket.model.spend import Spender
-from clicket.ports import AgentHost, Clock, Taken
+from clicket.ports import AgentHost, ChatModel, Clock, Taken
 from clicket.ports.spending import Spending
 from clicket.spend import spender_of_turn
 from clicket.vault import MASK
@@ -77,11 +77,11 @@ class Turn:
     """`mark` identifies the turn, or the fork of one, in its thread: it is part of the ids of its tool calls."""
 
     __slots__ = (
-        "__weakref__", "_branch", "_ids", "_log", "_repeats", "_replay", "agent", "allowed_tools", "answer", "answer_end", "begins",
-        "clock", "decisions", "denied", "feed", "fork", "frontend", "has_references", "host", "id", "journaled", "limits",
-        "mark", "masked_uses", "max_steps", "message", "messages", "middleware", "must_stop", "number", "open_calls", "output", "plan",
-        "record", "refusal", "refusals", "resumed", "sensitive", "spender", "spending", "spent", "steps", "system", "tag",
-        "thread", "tools",
+        "__weakref__", "_branch", "_ids", "_log", "_repeats", "_replay", "agent", "allowed_tools", "answer", "answer_end",
+        "begins", "clock", "decisions", "denied", "feed", "fork", "frontend", "has_references", "host", "id", "journaled",
+        "limits", "mark", "masked_uses", "max_steps", "message", "messages", "metadata", "middleware", "model", "must_stop",
+        "number", "open_calls", "output", "plan", "record", "refusal", "refusals", "resumed", "sensitive", "spender",
+        "spending", "spent", "steps", "system", "tag", "thread", "tools",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915  # it sets the fields, and does nothing else
@@ -107,6 +107,8 @@ class Turn:
         record: TurnRecord | None = None,
         middleware: Chain = NO_MIDDLEWARE,
         output: Output[Any] | None = None,
+        model: ChatModel | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """`record`: the fold of the log's entries, if it is there."""
         self.host: AgentHost = host
@@ -155,6 +157,10 @@ class Turn:
         """Background calls, of this turn and earlier ones, whose results the model has not read."""
         self.plan: dict[str, Any] | None = None
         self.answer_end: AnswerEnd | None = None  # of the model's last answer
+        self.model: ChatModel | None = model
+        """Asked in place of the agent's, in this turn."""
+        self.metadata: Mapping[str, Any] = metadata or {}
+        """What its caller said of it; JSON."""
         self.output: Output[Any] | None = output
         """What its answer must be; None: a text."""
         self.answer: Answer | None = None  # that the model's last reply gives
@@ -272,6 +278,8 @@ class Turn:
             id=self.id,
             middleware=self.middleware,
             output=self.output,
+            model=self.model,
+            metadata=self.metadata,
         )
 
     # Decisions of middleware.
@@ -551,6 +559,8 @@ class Turn:
             system=self.system,
             record=self.record,
             middleware=self.middleware,
+            model=self.model,
+            metadata=self.metadata,
         )
         fork.max_steps = max_steps
         return fork

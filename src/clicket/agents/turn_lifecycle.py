@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.chain import NO_MIDDLEWARE, Chain
@@ -22,6 +22,7 @@ from clicket.agents.middleware import at_end, bring_tools
 from clicket.agents.model_spend import count_summaries
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
+from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, Brought, RunOptions, RunValues, model_name
 from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
@@ -44,6 +45,16 @@ StateChanged = Callable[[AgentState, AgentState, str], Any]
 OnChange = Literal["continue", "refuse"]
 """What becomes of an interrupted turn whose agent could do something else than the present one of its name."""
 _MAX_ERROR = 4_000
+
+
+class _Run(NamedTuple):
+    """A turn that is to be driven. `identity`: the agent as this run uses it."""
+
+    turn: Turn
+    head: Head
+    identity: Identity
+    options: RunOptions
+    brought: Brought | None
 
 
 class TurnLifecycle:
@@ -85,6 +96,8 @@ class TurnLifecycle:
         tag: str,
         frontend: Sequence[ToolOffer] = (),
         id: str = "",
+        options: RunOptions = NO_OPTIONS,
+        brought: Brought | None = None,
     ) -> tuple[AgentResult, BaseException | None]:
         """Run a turn, or continue it after a crash. Returns its result, and the exception to raise instead, if any.
 
@@ -107,7 +120,8 @@ class TurnLifecycle:
             known = await self._memory.load(host, thread)
             failed = done.state is AgentState.ERROR
             return result_of(done, thread, known.messages), failure_of(done, f"turn {number}") if failed else None
-        identity = self.identity
+        identity = self.identity.for_run(options)
+        values = NO_VALUES if brought is None else brought.of((host.caller, thread, number))
         began = Identity.in_entry(record.begun) or identity
         turn = Turn(
             host,
@@ -118,15 +132,17 @@ class TurnLifecycle:
             mark=f"{identity.name}.{number}",
             message=message,
             history=known.messages,
-            limits=self._limits,
+            limits=options.limits or self._limits,
             tag=tag,
             frontend=frontend,
             tools=both(began.tools, identity.tools),
-            system=began.system_in_place_of(identity.system),
+            system=began.system_in_place_of(self.identity.system),
             id=id,
             record=record,
             middleware=self._middleware,
-            output=self._output_of(began),
+            output=self._output_of(began, values),
+            model=values.model,
+            metadata=options.metadata,
         )
         place = (host.caller, thread)
         self.turns[place] = turn
@@ -136,15 +152,16 @@ class TurnLifecycle:
                 if self._on_change == "refuse":
                     return await self._refuse(turn, log, message, what)
                 self._record_change(turn, what)
-            return await self._drive_to_end(turn, known.head, message)
+            return await self._drive_to_end(_Run(turn, known.head, identity, options, brought))
         finally:
             if self.turns.get(place) is turn:
                 del self.turns[place]
 
-    def _output_of(self, began: Identity) -> Output[Any] | None:
+    def _output_of(self, began: Identity, values: RunValues) -> Output[Any] | None:
         """What the turn was asked for when it began."""
-        if began.output == self.identity.output:
-            return self._output
+        for known in (values.output, self._output):
+            if known is not None and began.output == known.schema:
+                return known
         return Output.from_schema(began.output) if began.output else None
 
     async def _read(self, host: AgentHost, log: TurnLog, thread: str, number: int) -> tuple[TurnDocument | None, Known]:
@@ -184,7 +201,9 @@ class TurnLifecycle:
         document = await self._saved(turn, document, AGENT.advance(AgentState.RUNNING, AgentState.ERROR))
         return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages]), refused
 
-    async def _begin(self, turn: Turn, head: Head, message: str) -> None:
+    async def _begin(self, run: _Run) -> None:
+        turn = run.turn
+        head = run.head
         if turn.record.begun is not None:
             await count_summaries(turn)
             return
@@ -192,22 +211,31 @@ class TurnLifecycle:
         states.append(AgentState.RUNNING)
         changes = [Change(before, AGENT.advance(before, after)) for before, after in pairwise(states)]
         begun = Begun(
-            turn=turn.number, message=message, states=changes, id=turn.id, at=turn.clock.now(), **self._on_record
+            turn=turn.number,
+            message=turn.message,
+            states=changes,
+            id=turn.id,
+            metadata=run.options.metadata,
+            at=turn.clock.now(),
+            **(self._on_record if run.identity is self.identity else run.identity.on_record()),
         )
+        looked_at = [turn.message, *filter(None, (run.identity.system,)), *([begun.metadata] if begun.metadata else ())]
         turn.write(
             f"Turn {turn.number} begins.",
             begun,
-            (message, self.identity.system) if self.identity.system else (message,),
+            looked_at,
             soon=True,
         )
         await self._report(changes, turn.thread)
 
-    async def _driven(self, turn: Turn, head: Head, message: str) -> Ending:
+    async def _driven(self, run: _Run) -> Ending:
         """Drive the turn to its end. When the store does not answer, wait for it, and drive the turn again from its entries."""
+        turn = run.turn
         outages: Outages | None = None
         while True:
             try:
-                await self._begin(turn, head, message)
+                await self._begin(run)
+                await self._bring_model(run)
                 if turn.middleware.tools:
                     await bring_tools(turn)
                 return await at_end(turn, await self._ending(turn))
@@ -219,17 +247,29 @@ class TurnLifecycle:
                 turn.leave_if_closing()
                 turn.replay()
 
+    async def _bring_model(self, run: _Run) -> None:
+        """Wait until this process has the model that the run was given, if it was given another one than the agent's."""
+        turn, named, brought = run.turn, run.options.model, run.brought
+        if brought is None or turn.model is not None or named in ("", self.identity.model):
+            return
+        turn.wait_for(f"model:{named}", f"This process does not have the model {named!r}: run or resume brings it.")
+        key = (turn.host.caller, turn.thread, turn.number)
+        values = await brought.until(key, lambda values: values.model is not None and model_name(values.model) == named)
+        turn.model = values.model
+        turn.wait_for(None, f"The model {named!r} is there.")
+
     async def _ending(self, turn: Turn) -> Ending:
         try:
             return _checked_ending(await self._drive(turn))
         except TurnStopped as over:
             return over.stopped, over.message
 
-    async def _drive_to_end(self, turn: Turn, head: Head, message: str) -> tuple[AgentResult, BaseException | None]:
+    async def _drive_to_end(self, run: _Run) -> tuple[AgentResult, BaseException | None]:
+        turn = run.turn
         raised: BaseException | None = None
         stopped: Stopped | None
         try:
-            stopped, text = await self._driven(turn, head, message)
+            stopped, text = await self._driven(run)
             state = AgentState.FINISHED if stopped == "finished" else AgentState.IDLE
         except asyncio.CancelledError as cancelled:
             if turn.stopping == "shutdown" or turn.lost:

@@ -16,6 +16,7 @@ from clicket.agents.event_stream import EventStreams
 from clicket.agents.frontend_tool import offers_in
 from clicket.agents.identity import Identity, both
 from clicket.agents.memory import Memory
+from clicket.agents.run_options import NO_VALUES, Brought, RunValues, options_in
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import TurnLifecycle
 from clicket.agents.turn_record import begun_in
@@ -40,6 +41,7 @@ _SCHEMA = {
         "run": _TEXT,
         "frontend": {"type": "array"},
         "id": _TEXT,
+        "options": {"type": "object"},
     },
     "required": ["message", "thread", "turn", "run"],
     "additionalProperties": False,
@@ -75,10 +77,11 @@ class TurnTool(ToolDefaults):
         self._host = host
         self._standing: dict[str, _Standing] = {}
         """By digest; the agent that was made last is of the last one."""
-        self.starting: dict[str, TurnLifecycle] = {}
+        self.starting: dict[str, tuple[TurnLifecycle, RunValues]] = {}
         """Turns that an agent has started and whose body has not run yet, by run id."""
         self.endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
         """Outcomes of turns that `run` waits for, by run id; None while the turn runs."""
+        self.brought = Brought()
         self.memory = Memory(name)
         self.turns: dict[tuple[str, str], Turn] = {}
         self.streams = EventStreams(self.turns)
@@ -107,11 +110,11 @@ class TurnTool(ToolDefaults):
         standing.in_use.add(in_use)
         return in_use
 
-    def expect(self, run: str, lifecycle: TurnLifecycle) -> None:
+    def expect(self, run: str, lifecycle: TurnLifecycle, values: RunValues) -> None:
         """A turn begins with this agent. One that is stopped before its body runs leaves its entry: the oldest are dropped."""
         if len(self.starting) >= _MAX_STARTING:
             del self.starting[next(iter(self.starting))]
-        self.starting.setdefault(run, lifecycle)
+        self.starting.setdefault(run, (lifecycle, values))
 
     def tools_of(self, caller: str, thread: str) -> frozenset[str] | None:
         """Names of the tools that a thread's running turn may use; None: all that the hub offers."""
@@ -131,12 +134,16 @@ class TurnTool(ToolDefaults):
         thread = bound["thread"]
         number = bound["turn"]
         run = bound["run"]
-        lifecycle = self.starting.pop(run, None) or self._to_continue(log.entries)
+        started = self.starting.pop(run, None)
+        lifecycle = self._to_continue(log.entries) if started is None else started[0]
         try:
             host = self._host.acting_for(ctx.caller, log.scopes, log.requesters)
         except UsageError:  # the runtime closes
             log.hand_back()
         key = (host.caller, thread)
+        place = (host.caller, thread, number)
+        if started is not None and started[1] is not NO_VALUES:
+            self.brought.bring(place, started[1])
         try:
             result, raised = await lifecycle.run(
                 host,
@@ -148,8 +155,11 @@ class TurnTool(ToolDefaults):
                 tag=run[-_TAG:],
                 frontend=offers_in(bound.get("frontend", ())),
                 id=bound.get("id", ""),
+                options=options_in(bound.get("options")),
+                brought=self.brought,
             )
         finally:
+            self.brought.forget(place)
             self.streams.release(*key)
         if run in self.endings:
             self.endings[run] = (result, raised)

@@ -43,13 +43,18 @@ class TypedAnswers(Middleware):
     def by(cls, model: ChatModel) -> TypedAnswers:
         return cls(getattr(model, "typed_by", "text"))
 
+    def _way(self, turn: Turn) -> TypedBy:
+        way: TypedBy = self._by if turn.model is None else getattr(turn.model, "typed_by", "text")
+        return way
+
     def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest | None:
         output = turn.output
         if output is None:
             return None
-        if self._by == "schema":
+        by = self._way(turn)
+        if by == "schema":
             return msgspec.structs.replace(request, schema=output.schema, schema_name=output.name)
-        if self._by == "tool":
+        if by == "tool":
             offer = ToolOffer(name=ANSWER_TOOL, description=_ABOUT_TOOL, input_schema=output.schema)
             choice = request.tool_choice if request.tools else "required"
             return msgspec.structs.replace(request, tools=(*request.tools, offer), tool_choice=choice)
@@ -59,7 +64,8 @@ class TypedAnswers(Middleware):
         output = turn.output
         if output is None:
             return None
-        answers = [use for use in reply.uses if use.name == ANSWER_TOOL and self._by == "tool"]
+        by = self._way(turn)
+        answers = [use for use in reply.uses if use.name == ANSWER_TOOL and by == "tool"]
         others = tuple(use for use in reply.uses if use not in answers)
         if others and not answers:
             return None
@@ -68,9 +74,7 @@ class TypedAnswers(Middleware):
             if others:  # their results are read first; the answer is asked for again
                 return msgspec.structs.replace(reply, uses=others)
             text = "\n".join(("This answer does not fit:", *read.errors))
-            if (
-                self._by == "schema"
-            ):  # the vendor, or a gateway before it, did not keep to the schema: the model may not have seen it
+            if by == "schema":  # a gateway may have left it out: the model has not seen it then
                 text += _schema_line(output)
             if not answers:
                 return Invalid(text)

@@ -6,13 +6,15 @@ still one turn.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
 from clicket.agents import AgentEvent, AgentResult, AgentState, Limits, Page, ThreadView
+from clicket.agents.output import Output
+from clicket.agents.run_options import taken
 from clicket.agents.turn_limits import Stopped
 from clicket.client.connection import (
     Connection,
@@ -60,6 +62,20 @@ async def agents_at(connection: Connection) -> list[AgentInfo]:
     return await connection.read_field("GET", "/agents", "items", list[AgentInfo])
 
 
+class TurnOptions(TypedDict, total=False):
+    """Of one turn. `tools`: narrows what the agent may use. `metadata`: JSON for its middleware."""
+
+    tools: Sequence[str]
+    metadata: Mapping[str, Any]
+
+
+def _taken(output: Any, options: TurnOptions) -> tuple[Output[Any] | None, dict[str, Any]]:
+    """The type of the answer, and the options as a part of the request."""
+    given, values = taken(options, output)
+    body = {"output": given.output or None, "tools": given.tools, "metadata": given.metadata or None}
+    return values.output, {name: value for name, value in body.items() if value is not None}
+
+
 class RemoteAgent:
     """`agent = client.agent("helper")`; without a name the server's default."""
 
@@ -71,15 +87,23 @@ class RemoteAgent:
     # Running.
 
     async def run(
-        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[TurnOptions],
     ) -> AgentResult:
         """Run one turn and wait for its end. A turn that failed raises its error. Cancelling the wait does not stop the turn. `turn` and
         `id` as in `Agent.run`."""
+        kind, more = _taken(output, options)
         is_named = turn is not None or id is not None
         while True:
             number = turn if is_named else await self._next(thread)
             try:
-                ended = await self._ended(message, thread, number, id)
+                ended = await self._ended(message, thread, number, id, more)
             except Conflict:  # another message took this number
                 if is_named:
                     raise
@@ -87,24 +111,36 @@ class RemoteAgent:
             if ended.state is AgentState.ERROR:
                 raise ClicketError(f"turn {ended.turn} of thread {thread!r} failed: {ended.error}")
             same = {name: getattr(ended, name) for name in AgentResult.__struct_fields__}
+            if kind is not None and ended.stopped == "finished":
+                same["value"] = kind.typed(ended.value)
             return AgentResult(**same)
 
-    async def _ended(self, message: str, thread: str, turn: int | None, id: str | None) -> _EndedTurn:
+    async def _ended(
+        self, message: str, thread: str, turn: int | None, id: str | None, more: dict[str, Any]
+    ) -> _EndedTurn:
         while True:
-            answer = await self._post(message, thread, turn=turn, id=id, wait=_WAIT)
+            answer = await self._post(message, thread, turn=turn, id=id, wait=_WAIT, **more)
             if answer.status_code == 200:
                 return decoded(answer.content, _EndedTurn)
             turn = decoded_field(answer.content, "turn", int)
 
     async def begin(
-        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[TurnOptions],
     ) -> int:
         """Start a turn, and return its number as soon as it is durable in the server's store; `turn` and `id` as in `Agent.run`."""
+        _, more = _taken(output, options)
         is_named = turn is not None or id is not None
         while True:
             number = turn if is_named else await self._next(thread)
             try:
-                answer = await self._post(message, thread, turn=number, id=id, wait=0)
+                answer = await self._post(message, thread, turn=number, id=id, wait=0, **more)
             except Conflict:
                 if is_named:
                     raise
@@ -112,16 +148,24 @@ class RemoteAgent:
             return decoded_field(answer.content, "turn", int)
 
     async def stream(
-        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[TurnOptions],
     ) -> AsyncIterator[AgentEvent]:
         """Run one turn and give its events; the last is `final` or `error`. A stream that breaks is opened again after the last event.
         `turn` and `id` as in `Agent.run`."""
+        _, more = _taken(output, options)
         is_named = turn is not None or id is not None
         after = ""
         reconnection = Reconnection()
         turn = turn if is_named else await self._next(thread)
         while True:
-            source = self._read(thread, after, follow=True) if after else self._send(message, thread, turn, id)
+            source = self._read(thread, after, follow=True) if after else self._send(message, thread, turn, id, more)
             try:
                 async with aclosing(source) as events:
                     async for event in events:
@@ -217,8 +261,11 @@ class RemoteAgent:
         query = {**self._query, "follow": follow}
         return self._events(f"{self._path(thread)}/events", query=query, last_id=after or None)
 
-    def _send(self, message: str, thread: str, turn: int | None, id: str | None) -> AsyncGenerator[AgentEvent, None]:
-        return self._events(f"{self._path(thread)}/messages", body=self._body(message, turn=turn, id=id, stream=True))
+    def _send(
+        self, message: str, thread: str, turn: int | None, id: str | None, more: dict[str, Any]
+    ) -> AsyncGenerator[AgentEvent, None]:
+        body = self._body(message, turn=turn, id=id, stream=True, **more)
+        return self._events(f"{self._path(thread)}/messages", body=body)
 
     async def _events(self, path: str, **options: Any) -> AsyncGenerator[AgentEvent, None]:
         async with self._connection.events(path, **options) as events:

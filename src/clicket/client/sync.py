@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
 from inspect import getattr_static
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack
 
 from clicket.agents import AgentEvent, AgentResult, AgentState, Page, ThreadView
 from clicket.bridge import enter_with
-from clicket.client.agent import AgentInfo, RemoteAgent
+from clicket.client.agent import AgentInfo, RemoteAgent, TurnOptions
 from clicket.client.client import Client
 from clicket.model.chat import ChatMessage
 from clicket.sync import Audit, Runtime
@@ -88,20 +88,45 @@ class SyncAgent:
         return result
 
     def run(
-        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[TurnOptions],
     ) -> AgentResult:
         """Run one turn and wait for its end. Raises the error of a turn that failed. `turn` and `id` as in `Agent.run`."""
-        return self._wait(self._agent.run(message, thread=thread, turn=turn, id=id))
+        return self._wait(self._agent.run(message, thread=thread, turn=turn, id=id, output=output, **options))
 
-    def begin(self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None) -> int:
+    def begin(
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[TurnOptions],
+    ) -> int:
         """Start a turn, and return its number as soon as it is durable in the server's store."""
-        return self._wait(self._agent.begin(message, thread=thread, turn=turn, id=id))
+        return self._wait(self._agent.begin(message, thread=thread, turn=turn, id=id, output=output, **options))
 
     def stream(
-        self, message: str, *, thread: str = "default", turn: int | None = None, id: str | None = None
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[TurnOptions],
     ) -> Iterator[AgentEvent]:
         """Run one turn and give its events; the last is `final` or `error`."""
-        return self._client._iterate(self._agent.stream(message, thread=thread, turn=turn, id=id))
+        return self._client._iterate(
+            self._agent.stream(message, thread=thread, turn=turn, id=id, output=output, **options)
+        )
 
     def stop(self, thread: str = "default", reason: str = "") -> bool:
         """Cancel the turn under way. False: there is none."""

@@ -13,6 +13,8 @@ from msgspec import Meta
 
 from clicket.agent_config import chosen, default_name
 from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnDocument
+from clicket.agents.output import Output
+from clicket.agents.run_options import taken
 from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.errors import ClicketError, UsageError
 from clicket.kernel import AgentState
@@ -41,7 +43,8 @@ class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A message to an agent. `agent`: its name, if it is not the default one. `wait`: true or seconds to get the result as JSON; 0 or
     false to get 202 at once. `stream`: true to get the events, also if `wait` is given; false to get none. `turn`: the number of the
     turn, or `id`: a text of yours for it: a request whose response was lost can be sent again, and does not begin another turn. A thread
-    has one turn for one id, as long as the thread is kept; with another message: 409 `conflict`."""
+    has one turn for one id, as long as the thread is kept; with another message: 409 `conflict`. `output`: a JSON Schema that the
+    answer must fit. `tools`: the only ones that the agent may use in this turn. `metadata`: for the agent's middleware."""
 
     message: Text
     agent: Name | None = None
@@ -49,6 +52,9 @@ class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     stream: bool | None = None
     turn: Annotated[float, Meta(ge=1, le=999_999_999, multiple_of=1)] | None = None
     id: Name | None = None
+    output: dict[str, Any] | None = None
+    tools: list[Name] | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,13 +176,14 @@ class AgentHandlers:
         agent = self._agent(request, message.agent)
         wait = _wait_of(request, message)
         number = None if message.turn is None else int(message.turn)
+        options = _options(message)
         try:
             with in_trace(request.headers):
                 if wait is None:
-                    events = agent.stream(message.message, thread=thread, turn=number, id=message.id)
+                    events = agent.stream(message.message, thread=thread, turn=number, id=message.id, **options)
                     first = await anext(events)  # if the turn cannot begin, the response is a problem, not a stream
                     return await self._send(request, events, first)
-                turn = await agent.begin(message.message, thread=thread, turn=number, id=message.id)
+                turn = await agent.begin(message.message, thread=thread, turn=number, id=message.id, **options)
         except AgentBusy as busy:
             waits = busy.details.get("waiting_for")
             why = f", which waits for {waits}" if waits else ""
@@ -341,6 +348,19 @@ def _wait_of(request: Request, message: MessageRequest) -> bool | float | None:
         return False
     accepted = (request.header(b"accept") or "").lower()
     return True if "application/json" in accepted and EVENT_STREAM not in accepted else None
+
+
+def _options(message: MessageRequest) -> dict[str, Any]:
+    """Of the turn. They cannot widen what the agent may do."""
+    given = {"tools": message.tools, "metadata": message.metadata}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    try:
+        taken(options)
+        if message.output is not None:
+            options["output"] = Output.from_schema(message.output)
+    except UsageError as error:
+        raise Refused("invalid_input", error.message) from None
+    return options
 
 
 async def _ended(agent: Agent, thread: str, turn: int, seconds: float | None) -> TurnResult | None:

@@ -188,6 +188,7 @@ def _tell_call(call: Any, begun: dict[Any, int], names: _Names, tell: Callable[[
 
 def _usage(given: Any) -> Usage:
     counts = [field(given, name) for name in ("input_tokens", "output_tokens")]
-    counts.append(field(field(given, "input_token_details"), "cache_read"))
-    into, out, cached = (one if type(one) is int and one >= 0 else 0 for one in counts)
-    return Usage(input_tokens=into, output_tokens=out, cached_tokens=cached)
+    details = field(given, "input_token_details")
+    counts += [field(details, "cache_read"), field(details, "cache_creation")]
+    into, out, cached, written = (one if type(one) is int and one >= 0 else 0 for one in counts)
+    return Usage(input_tokens=into, output_tokens=out, cached_tokens=cached, cache_write_tokens=written)

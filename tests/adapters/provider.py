@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.models_kit.prompt_cache import wrong_marks
+
 NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 
 
@@ -187,6 +189,8 @@ class Messages:
         check_names(tool["name"] for tool in body.get("tools", ()))
         for tool in body.get("tools", ()):
             check_schema(tool["input_schema"])
+        if (wrong := wrong_marks(body)) is not None:
+            raise Refused(wrong)
         form = (body.get("output_config") or {}).get("format")
         if form is not None:
             check_bound(form["schema"])

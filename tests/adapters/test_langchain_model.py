@@ -20,7 +20,9 @@ from clicket.models import SchemaTools, as_model
 from clicket.ports import StreamingModel
 from clicket.testing import memory_runtime
 
-USED = UsageMetadata(input_tokens=10, output_tokens=2, total_tokens=12, input_token_details={"cache_read": 4})
+USED = UsageMetadata(
+    input_tokens=10, output_tokens=2, total_tokens=12, input_token_details={"cache_read": 4, "cache_creation": 3}
+)
 WIRE = wire_names(["shop.find"])["shop.find"]
 """No vendor accepts a dot in a name."""
 
@@ -60,7 +62,7 @@ async def test_an_agent_calls_tools_and_reads_their_results() -> None:
     async with memory_runtime([find]) as rt:
         result = await ReActAgent(rt, as_model(model), system="Be brief.", max_answer_tokens=99).run("How much tea?")
     assert (result.text, result.calls) == ("3", 2)
-    assert result.usage == Usage(input_tokens=30, output_tokens=6, cached_tokens=12)
+    assert result.usage == Usage(input_tokens=30, output_tokens=6, cached_tokens=12, cache_write_tokens=9)
     [offered] = model.options[0]["tools"]
     assert (offered["function"]["name"], offered["function"]["parameters"]["required"]) == (WIRE, ["item"])
     assert model.options[0]["max_tokens"] == 99
@@ -115,7 +117,7 @@ async def test_the_pieces_of_an_answer_are_streamed() -> None:
     ]
     assert (reply.thought, reply.text) == ("tea?", "Let me see.")
     assert reply.uses == (ToolUse(id="c1", name="shop.find", arguments='{"item": "tea"}'),)
-    assert reply.usage == Usage(input_tokens=10, output_tokens=2, cached_tokens=4)
+    assert reply.usage == Usage(input_tokens=10, output_tokens=2, cached_tokens=4, cache_write_tokens=3)
 
 
 async def test_blocks_of_the_vendor_come_back_to_it_without_the_calls() -> None:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from tests.models_kit.prompt_cache import wrong_marks
 
 __all__ = ["NotAccepted", "accepted", "accepted_by_anthropic", "accepted_by_openai"]
 
@@ -92,6 +93,8 @@ def accepted_by_anthropic(messages: Sequence[Message], *, body: Mapping[str, Any
         whole = "MessageCreateParamsStreaming" if stream else "MessageCreateParamsNonStreaming"
         _request("anthropic", getattr(message_create_params, whole), body, MessageParam)
         _offered("anthropic", body.get("tools", ()), "input_schema")
+        wrong = wrong_marks(body)
+        _need(wrong is None, "anthropic: request", str(wrong))
         for text in _texts(body.get("system", "-")):
             _need(bool(text.strip()), "anthropic: system", "an empty text")
     if body is None or body["messages"] is not messages:

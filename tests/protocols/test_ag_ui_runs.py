@@ -51,12 +51,13 @@ async def test_a_run_from_its_first_to_its_last_event(tmp_path: Path) -> None:
 
 
 async def test_the_usage_of_the_run_is_at_its_end() -> None:
-    used = Usage(input_tokens=10, output_tokens=2, cached_tokens=4)
+    used = Usage(input_tokens=10, output_tokens=2, cached_tokens=4, cache_write_tokens=3)
     asking = ChatReply(uses=(ToolUse(id="1", name="add", arguments='{"a": 1, "b": 1}'),), usage=used)
     model = ScriptedModel([asking, ChatReply(text="done", usage=used)])
     async with served_agents(TOOLS, lambda rt: [ReActAgent(rt, model, name="helper")]) as it:
         [usage] = (await run(it, user("x")))[-1]["usage"]
-        assert usage == {"inputTokens": 20, "outputTokens": 4, "totalTokens": 24, "cachedInputTokens": 8}
+        parts = {"cachedInputTokens": 8, "cacheWriteInputTokens": 6}
+        assert usage == {"inputTokens": 20, "outputTokens": 4, "totalTokens": 24, **parts}
 
 
 class Typewriter:

@@ -25,7 +25,10 @@ class Priced:
     name = "priced"
 
     async def chat(self, request: ChatRequest) -> ChatReply:
-        return ChatReply(text="yes", usage=Usage(input_tokens=100, output_tokens=10, cost=0.25))
+        return ChatReply(
+            text="yes",
+            usage=Usage(input_tokens=100, output_tokens=10, cached_tokens=70, cache_write_tokens=20, cost=0.25),
+        )
 
 
 async def test_turns_are_counted(tmp_path: Path) -> None:
@@ -50,6 +53,8 @@ async def test_turns_are_counted(tmp_path: Path) -> None:
         assert samples(page, "clicket_agent_tool_calls_total") == {("dear",): 0, ("helper",): 2}
         assert samples(page, "clicket_agent_tokens_total")["dear", "input"] == 200
         assert samples(page, "clicket_agent_tokens_total")["dear", "output"] == 20
+        assert samples(page, "clicket_agent_cache_tokens_total")["dear", "read"] == 140
+        assert samples(page, "clicket_agent_cache_tokens_total")["dear", "write"] == 40
         assert samples(page, "clicket_agent_cost_total") == {("dear",): 0.5, ("helper",): 0}
         assert samples(page, "clicket_agent_turn_seconds_count") == {("dear",): 2, ("helper",): 3}
         assert not [tool for _, tool in samples(page, "clicket_tool_executions_total") if "agent" in tool]

@@ -49,7 +49,7 @@ async def test_a_turn_its_requests_and_its_tool_calls() -> None:
     replies = [
         ChatReply(
             uses=(ToolUse(id="u1", name="add", arguments='{"a": 1, "b": 2}'),),
-            usage=Usage(input_tokens=100, output_tokens=10, cached_tokens=40),
+            usage=Usage(input_tokens=100, output_tokens=10, cached_tokens=40, cache_write_tokens=50),
             id="msg_1", model="claude-x-20260101",
         ),
         ChatReply(text="three", usage=Usage(input_tokens=120, output_tokens=5, cost=0.5), id="msg_2", model="claude-x-20260101"),
@@ -75,7 +75,9 @@ async def test_a_turn_its_requests_and_its_tool_calls() -> None:
     assert about["gen_ai.response.finish_reasons"] == ("tool_call",)
     assert about["gen_ai.usage.input_tokens"] == 100
     assert about["gen_ai.usage.output_tokens"] == 10
-    assert about["gen_ai.usage.cache_read.input_tokens"] == 40
+    assert about["gen_ai.usage.cache_read.input_tokens"] == facts(turn)["gen_ai.usage.cache_read.input_tokens"] == 40
+    assert about["gen_ai.usage.cache_creation.input_tokens"] == 50
+    assert facts(turn)["gen_ai.usage.cache_creation.input_tokens"] == 50
     assert facts(second)["gen_ai.response.finish_reasons"] == ("stop",)
     assert facts(second)["clicket.cost"] == 0.5
     assert not [name for name in about if "messages" in name or "instructions" in name], "content only if asked for"

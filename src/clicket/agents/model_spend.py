@@ -85,16 +85,11 @@ def _stop(turn: Turn, text: str) -> NoReturn:
 
 
 def with_budgets(request: ChatRequest, left: Any) -> ChatRequest:
-    """The request with a sentence on what is left, at the end of the instructions."""
+    """The request with a sentence on what is left. It comes last: the vendor's prompt cache keeps only what is the same in each request."""
     if not left:
         return request
-    text = "\n".join(_left(status) for status in left)
-    first, *rest = request.messages
-    if first.role == "system":
-        messages = (ChatMessage(role="system", content=f"{first.content}\n\n{text}"), *rest)
-    else:
-        messages = (ChatMessage(role="system", content=text), first, *rest)
-    return msgspec.structs.replace(request, messages=messages)
+    told = ChatMessage(role="user", content="\n".join(_left(status) for status in left))
+    return msgspec.structs.replace(request, messages=(*request.messages, told))
 
 
 def _left(status: BudgetStatus) -> str:

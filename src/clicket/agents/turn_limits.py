@@ -78,18 +78,20 @@ def counted(usage: object) -> Usage:
     out = usage.output_tokens
     cached = usage.cached_tokens
     cost = usage.cost
+    written = usage.cache_write_tokens
     if (
-        type(into) is type(out) is type(cached) is int
+        type(into) is type(out) is type(cached) is type(written) is int
         and into >= 0 <= out
-        and cached >= 0
+        and cached >= 0 <= written
         and type(cost) is float
         and 0 <= cost < inf
     ):
         return usage
-    figures = (into, out, cached)
-    tokens = [one if type(one) is int and one >= 0 else 0 for one in figures]
+    into, out, cached, written = (one if type(one) is int and one >= 0 else 0 for one in (into, out, cached, written))
     cost = cost if isinstance(cost, int | float) and 0 <= cost < inf else 0.0
-    return Usage(input_tokens=tokens[0], output_tokens=tokens[1], cached_tokens=tokens[2], cost=float(cost))
+    return Usage(
+        input_tokens=into, output_tokens=out, cached_tokens=cached, cache_write_tokens=written, cost=float(cost)
+    )
 
 
 class Spent:

@@ -29,6 +29,7 @@ __all__ = ["ToolCosts"]
 logger = logging.getLogger("clicket.spend")
 _RETRY_FIRST, _RETRY_MOST = 0.1, 5.0
 """Seconds between two tries to write a cost."""
+_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 
 
 class ToolCosts:
@@ -135,6 +136,6 @@ def replies_in(events: Sequence[Event]) -> list[tuple[int, dict[str, Any], Usage
         entry = event.data.get("entry") if event.type == "note" else None
         if type(entry) is dict and type(entry.get("spend")) is dict and type(entry.get("usage")) is dict:
             counts = {name: value for name, value in entry["usage"].items() if type(value) is int and value >= 0}
-            usage = Usage(**{name: counts.get(name, 0) for name in ("input_tokens", "output_tokens", "cached_tokens")})
+            usage = Usage(**{name: counts.get(name, 0) for name in _COUNTS})
             found.append((int(entry.get("step", 0)), entry["spend"], usage))
     return found

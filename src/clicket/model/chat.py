@@ -7,7 +7,18 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["ChatMessage", "ChatReply", "ChatRequest", "Delta", "Ended", "ToolOffer", "ToolUse", "TypedBy", "Usage"]
+__all__ = [
+    "ChatMessage",
+    "ChatReply",
+    "ChatRequest",
+    "Delta",
+    "Ended",
+    "ToolOffer",
+    "ToolUse",
+    "TypedBy",
+    "Usage",
+    "input_parts",
+]
 
 Ended = Literal["stop", "length", "refusal"]
 """Why an answer ends: it is whole, it reached its limit of tokens, or the model declined to give one."""
@@ -88,11 +99,13 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """`cached_tokens` are those of the input that the vendor had read before. `cost` is in the currency of the prices."""
+    """`cached_tokens` and `cache_write_tokens` are parts of the input: the vendor read them from its prompt cache, or wrote them to it.
+    `cost` is in the currency of the prices."""
 
     input_tokens: int = msgspec.field(default_factory=int)  # these two are in the JSON also when nothing was used
     output_tokens: int = msgspec.field(default_factory=int)
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     cost: float = 0.0
 
     @property
@@ -104,8 +117,16 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             cost=self.cost + other.cost,
         )
+
+
+def input_parts(usage: Usage) -> tuple[int, int, int]:
+    """The input's tokens: neither read from nor written to the vendor's cache, read from it, written to it. They add up to all."""
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
+    return usage.input_tokens - cached - written, cached, written
 
 
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -67,7 +67,9 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    """The part of `input_tokens` that the vendor had read before."""
+    """The part of `input_tokens` that the vendor read from its prompt cache."""
+    cache_write_tokens: int = 0
+    """The part of `input_tokens` that the vendor wrote to its prompt cache."""
     unpriced_tokens: int = 0
     assumed_usd: float = 0.0
     """The part of `usd` that was reserved for requests whose outcome is not known: their process died, or they were stopped."""

@@ -6,11 +6,13 @@ What a server refuses is not sent to it again: older models and some gateways kn
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from clicket.errors import UsageError
 from clicket.model.chat import ChatReply, ChatRequest, Delta, TypedBy
+from clicket.models.anthropic_cache import is_repeated, marked
 from clicket.models.anthropic_reply import BlockReader
 from clicket.models.anthropic_request import conversation, goes_on_without_thought, offered
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
@@ -33,6 +35,7 @@ _BLAMES: dict[str, tuple[str, ...]] = {
     "output_config": ("output_config", "output_format", "output format", "structured", "extra inputs", *SCHEMA_WORDS),
     "tool": ("tool", "extra inputs", *SCHEMA_WORDS),
 }
+_CACHING = ("cache_control", "cache control", "prompt caching", "prompt_caching")
 _DEFERRING = ("defer_loading", "defer loading", "tool_reference", "tool reference", "extra inputs")
 _MAX_TOKENS = 4096
 """The API requires a limit in every request; this is the default."""
@@ -44,6 +47,9 @@ class AnthropicModel:
 
     `defer_tools`: of an agent with `tool_search`, send all tools with `defer_loading`, and what `find_tools` found as references. The
     prompt's cache stays valid when tools are found. A server that refuses this gets the found tools alone, as every other model does.
+
+    `cache`: "auto" marks the prompt of an agent's request, so that the next one reads it from the vendor's cache; "off" or None does not.
+    A server that refuses the marks gets requests without them. With `cache_control` in `options` the request has that alone.
 
     `prices`, `tools`, `client` (an `AsyncAnthropic`) and the rest are as in `OpenAIModel`.
     """
@@ -60,8 +66,13 @@ class AnthropicModel:
         prices: Mapping[str, float] | None = None,
         tools: ToolMode = "auto",
         defer_tools: bool = False,
+        cache: Literal["auto", "off"] | None = "auto",
         client: AsyncAnthropic | None = None,
     ) -> None:
+        if cache not in ("auto", "off", None):
+            raise UsageError(
+                f"cache must be 'auto' or 'off', not {cache!r}: whether requests are marked for the prompt cache."
+            )
         self._defer_tools = defer_tools
         self._connection = Connection(
             _ANTHROPIC,
@@ -74,7 +85,8 @@ class AnthropicModel:
             tools=tools,
             client=client,
         )
-        self._api = _Messages(model, max_tokens, options or {})
+        own = options or {}
+        self._api = _Messages(model, max_tokens, own, marks=cache == "auto" and "cache_control" not in own)
         self._model = model
         self.typed_by: TypedBy = "schema"
 
@@ -112,10 +124,11 @@ class AnthropicModel:
 
 
 class _Messages:
-    def __init__(self, model: str, max_tokens: int | None, options: Mapping[str, Any]) -> None:
+    def __init__(self, model: str, max_tokens: int | None, options: Mapping[str, Any], *, marks: bool = True) -> None:
         self._model = model
         self._max_tokens = max_tokens
         self._options = dict(options)
+        self._marks = marks
 
     def body(self, request: ChatRequest, caps: Capabilities, names: Names) -> dict[str, Any]:
         request = request if caps.defer else without_deferred(request)
@@ -150,7 +163,8 @@ class _Messages:
             body["tools"] = tools
             if choice is not None and (caps.choice or form == "tool"):
                 body["tool_choice"] = choice
-        return {**body, "messages": messages}
+        body["messages"] = messages
+        return marked(body) if self._marks and caps.cache and is_repeated(request) else body
 
     async def send(self, client: Any, body: dict[str, Any], caps: Capabilities, *, streamed: bool) -> Any:
         return await (client.messages.create(**body, stream=True) if streamed else client.messages.create(**body))
@@ -158,6 +172,8 @@ class _Messages:
     def after_refusal(self, request: ChatRequest, caps: Capabilities, error: Any) -> Capabilities | None:
         form, _ = _form(request, caps)
         refused = error.status_code in (400, 415, 422, 501)
+        if refused and self._marks and caps.cache and is_repeated(request) and blames(error, _CACHING):
+            return msgspec.structs.replace(caps, cache=False)
         if refused and form != "words" and blames(error, _BLAMES[form]):
             return msgspec.structs.replace(caps, form=_FORMS.index(form) + 1)
         if not request.tools:

@@ -85,8 +85,11 @@ class BlockReader:
         if not self._answered:
             self._answer.text("".join(self._aside))
         read = [self._counts.get(one, 0) for one in _READ]
-        usage = Usage(  # the model also read the tokens that came from the vendor's cache, or were written to it
-            input_tokens=sum(read), cached_tokens=read[1], output_tokens=self._counts.get("output_tokens", 0)
+        usage = Usage(  # the API counts the tokens that its cache gave or took beside the other input
+            input_tokens=sum(read),
+            cached_tokens=read[1],
+            cache_write_tokens=read[2],
+            output_tokens=self._counts.get("output_tokens", 0),
         )
         blocks = self._kept()
         return self._answer.reply(

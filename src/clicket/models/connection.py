@@ -73,6 +73,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     choice: bool = True
     """`tool_choice` is accepted."""
     tools: bool = True
+    cache: bool = True
+    """The prompt may be marked for the vendor's cache."""
     defer: bool = True
     """Tools may be deferred (`ToolOffer.deferred`)."""
 

@@ -20,7 +20,7 @@ _KINDS: dict[str, Callable[..., ChatModel]] = {
     "anthropic": AnthropicModel,
     "script": ScriptModel,
 }
-_GIVEN = ("base_url", "max_tokens", "options", "timeout", "prices", "tools")
+_GIVEN = ("base_url", "max_tokens", "options", "timeout", "prices", "tools", "cache")
 _OPTIONS = ("kind", "model", "api_key_env", *_GIVEN)
 _OF_CHAIN = ("on", "first_piece", "next_piece", "hold")
 _FORM = (
@@ -53,6 +53,10 @@ def model_of(named: str | Sequence[Any] | Mapping[str, Any]) -> ChatModel:
     given = _given(named)
     if made is ScriptModel and given:
         raise UsageError(f"a script has no option {min(given)!r}: its file holds the whole reply.")
+    if "cache" in given and made is not AnthropicModel:
+        raise UsageError(
+            "only a model of kind 'anthropic' has the option 'cache': other servers cache prompts by themselves."
+        )
     return made(named.get("model", ""), **given)
 
 

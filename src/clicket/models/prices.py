@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
-from clicket.model.chat import Usage
+from clicket.model.chat import Usage, input_parts
 
 __all__ = ["Prices", "token_count"]
 
@@ -23,10 +23,11 @@ def token_count(value: Any) -> int:
 
 
 class Prices:
-    """Prices of a million tokens, in any currency. Without `cached`, tokens from the vendor's cache cost as much as other input."""
+    """Prices of a million tokens, in any currency. Without `cached` and `cache_write`, tokens that the vendor reads from its prompt cache
+    or writes to it cost as much as other input."""
 
     def __init__(self, given: Mapping[str, float] | None) -> None:
-        known = ("input", "output", "cached")
+        known = ("input", "output", "cached", "cache_write")
         for key, value in (given or {}).items():
             if key not in known:
                 raise UsageError(
@@ -38,9 +39,10 @@ class Prices:
         made = dict(given or {})
         self._input, self._output = made.get("input", 0.0), made.get("output", 0.0)
         self._cached = made.get("cached", self._input)
+        self._cache_write = made.get("cache_write", self._input)
 
     def priced(self, usage: Usage) -> Usage:
-        cached = min(usage.cached_tokens, usage.input_tokens)
-        fresh = usage.input_tokens - cached
-        cost = (fresh * self._input + cached * self._cached + usage.output_tokens * self._output) / 1_000_000
+        fresh, cached, written = input_parts(usage)
+        read = fresh * self._input + cached * self._cached + written * self._cache_write
+        cost = (read + usage.output_tokens * self._output) / 1_000_000
         return usage if not cost else msgspec.structs.replace(usage, cost=cost)

@@ -353,7 +353,6 @@ async def _last_event(agent: Agent, thread: str, turn: int) -> AgentEvent:
     except ClicketError as error:
         return AgentEvent(type="error", thread=thread, turn=turn, at=at, data={"message": error.message})
     assert result is not None, "a turn that is named has ended, or an error says why not"
-    usage = {"input_tokens": result.usage.input_tokens, "output_tokens": result.usage.output_tokens}
     data = {
         "text": result.text,
         "state": str(AgentState(result.state)),
@@ -362,6 +361,6 @@ async def _last_event(agent: Agent, thread: str, turn: int) -> AgentEvent:
         "value": result.value,
         "steps": result.steps,
         "calls": result.calls,
-        "usage": usage,
+        "usage": msgspec.to_builtins(result.usage),
     }
     return AgentEvent(type="final", thread=thread, turn=turn, at=at, data=data)

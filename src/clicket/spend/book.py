@@ -107,7 +107,8 @@ class SpendBook:
         price = self._prices.find(name)
         most = request.max_tokens or (None if price is None else price.max_output) or _ANSWER
         usage = Usage(input_tokens=prompt_tokens(request), output_tokens=most)
-        nano = self._nano(model, name, usage)
+        # The vendor may write all of the input to its prompt cache, which may cost more.
+        nano = self._nano(model, name, msgspec.structs.replace(usage, cache_write_tokens=usage.input_tokens))
         if nano is None:
             self._warn_unpriced(name, charged)
         hold = Hold(
@@ -220,6 +221,7 @@ class SpendBook:
                 input=int(into),
                 output=int(out),
                 cached=usage.cached_tokens,
+                cache_write=usage.cache_write_tokens,
                 nano=None if nano is None else int(nano),
                 assumed=False,
             )

@@ -46,6 +46,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     input: int = 0
     output: int = 0
     cached: int = 0
+    cache_write: int = 0
     tokens: int = 0
     """What a tool reported."""
     nano: int | None = None

@@ -18,18 +18,18 @@ _IN_ORDER = ("caller", "day", "month")
 
 
 class _Sums:
-    __slots__ = ("assumed", "cached", "entries", "input", "nano", "output", "tokens", "unpriced")
+    __slots__ = ("assumed", "cache_write", "cached", "entries", "input", "nano", "output", "tokens", "unpriced")
 
     def __init__(self) -> None:
-        self.nano = self.input = self.output = self.cached = self.tokens = self.unpriced = self.assumed = (
-            self.entries
-        ) = 0
+        self.nano = self.input = self.output = self.cached = self.cache_write = 0
+        self.tokens = self.unpriced = self.assumed = self.entries = 0
 
     def add(self, entry: LedgerEntry) -> None:
         self.nano += entry.nano or 0
         self.input += entry.input
         self.output += entry.output
         self.cached += entry.cached
+        self.cache_write += entry.cache_write
         self.tokens += entry.all_tokens
         self.entries += 1
         if entry.nano is None:
@@ -44,6 +44,7 @@ class _Sums:
             "input_tokens": self.input,
             "output_tokens": self.output,
             "cached_tokens": self.cached,
+            "cache_write_tokens": self.cache_write,
             "unpriced_tokens": self.unpriced,
             "assumed_usd": usd(self.assumed),
             "entries": self.entries,

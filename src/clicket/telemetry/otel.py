@@ -237,6 +237,8 @@ def _outcome_of_turn(entry: Entry) -> dict[str, Any]:
     return {
         "gen_ai.usage.input_tokens": usage.get("input_tokens", 0),
         "gen_ai.usage.output_tokens": usage.get("output_tokens", 0),
+        "gen_ai.usage.cache_read.input_tokens": usage.get("cached_tokens", 0),
+        "gen_ai.usage.cache_creation.input_tokens": usage.get("cache_write_tokens", 0),
         "clicket.agent.stopped": str(ended.get("stopped") or ended.get("state") or ""),
         "clicket.agent.ended": str(ended.get("ended") or ""),
         "clicket.agent.steps": ended.get("steps", 0),

@@ -200,6 +200,11 @@ def _turns(counts: dict[tuple[str, str], Turns], agents: Iterable[str]) -> Itera
     steps = CounterMetricFamily("clicket_agent_steps", "Answers of the model in these turns.", labels=("agent",))
     calls = CounterMetricFamily("clicket_agent_tool_calls", "Tool calls of these turns.", labels=("agent",))
     tokens = CounterMetricFamily("clicket_agent_tokens", "Tokens of these turns.", labels=("agent", "direction"))
+    cache = CounterMetricFamily(
+        "clicket_agent_cache_tokens",
+        "Input tokens of these turns that vendors read from their prompt caches, or wrote to them.",
+        labels=("agent", "kind"),
+    )
     cost = CounterMetricFamily(
         "clicket_agent_cost", "What these turns cost, in the currency of the models' prices.", labels=("agent",)
     )
@@ -211,8 +216,10 @@ def _turns(counts: dict[tuple[str, str], Turns], agents: Iterable[str]) -> Itera
         calls.add_metric((agent,), sum(sums.calls for sums in own.values()))
         tokens.add_metric((agent, "input"), sum(sums.input_tokens for sums in own.values()))
         tokens.add_metric((agent, "output"), sum(sums.output_tokens for sums in own.values()))
+        cache.add_metric((agent, "read"), sum(sums.cached_tokens for sums in own.values()))
+        cache.add_metric((agent, "write"), sum(sums.cache_write_tokens for sums in own.values()))
         cost.add_metric((agent,), sum(sums.cost for sums in own.values()))
-    yield from (turns, steps, calls, tokens, cost)
+    yield from (turns, steps, calls, tokens, cache, cost)
 
 
 def _buckets(timed: list[Figure]) -> list[tuple[str, float]]:

@@ -43,6 +43,8 @@ class Turns(msgspec.Struct):
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
     cost: float = 0.0
 
 
@@ -75,6 +77,8 @@ class TurnCounts:
         sums.calls += end.get("calls", 0)
         sums.input_tokens += usage.get("input_tokens", 0)
         sums.output_tokens += usage.get("output_tokens", 0)
+        sums.cached_tokens += usage.get("cached_tokens", 0)
+        sums.cache_write_tokens += usage.get("cache_write_tokens", 0)
         sums.cost += usage.get("cost", 0.0)
 
     def seen_by(self, caller: str | None) -> dict[tuple[str, str], Turns]:

@@ -86,7 +86,7 @@ async def test_results_go_back_to_openai(provider: Provider) -> None:
 
 async def test_results_go_back_to_anthropic(provider: Provider) -> None:
     provider.answers = [says(anthropic_model, "Done.")]
-    await anthropic_model(provider).chat(
+    await anthropic_model(provider, cache="off").chat(
         asks(
             user("Go"),
             user(" "),
@@ -189,14 +189,19 @@ async def test_what_it_cost(provider: Provider, make: Make, streamed: bool) -> N
         usage = {"input_tokens": 150_000, "cache_read_input_tokens": 100_000, "cache_creation_input_tokens": 50_000}
         usage["output_tokens"] = 10_000
     provider.answers = [{**says(make, "a"), "usage": usage}] * 2
-    prices = {"input": 3.0, "output": 15.0, "cached": 0.3}
+    prices = {"input": 3.0, "output": 15.0, "cached": 0.3, "cache_write": 4.0}
     reply = await ask(make(provider, prices=prices), asks(), streamed=streamed)
     written = 10_000 if make is openai_model or not streamed else 1  # the provider's last event has 1
-    cost = pytest.approx(0.2 * 3 + 0.1 * 0.3 + written * 15e-6)
+    stored = 0 if make is openai_model else 50_000
+    cost = (200_000 - stored) * 3e-6 + 100_000 * 0.3e-6 + stored * 4e-6 + written * 15e-6
     assert reply.usage == Usage(
-        input_tokens=300_000, output_tokens=written, cached_tokens=100_000, cost=reply.usage.cost
+        input_tokens=300_000,
+        output_tokens=written,
+        cached_tokens=100_000,
+        cache_write_tokens=stored,
+        cost=reply.usage.cost,
     )
-    assert reply.usage.cost == cost
+    assert reply.usage.cost == pytest.approx(cost)
     assert (await ask(make(provider), asks(), streamed=streamed)).usage.cost == 0.0
 
 

@@ -159,4 +159,11 @@ def test_prices_of_the_settings_win() -> None:
     given: list[dict[str, Any]] = [{"model": "gpt-4o", "input": 1, "output": 2, "cached": 0.5, "max_output": 9}]
     price = PriceTable(declared_prices(given, "here")).find("openai:gpt-4o")
     assert price is not None
-    assert price.nano(Usage(input_tokens=1_000_000, output_tokens=500_000, cached_tokens=400_000)) == 1_800_000_000
+    used = Usage(input_tokens=1_000_000, output_tokens=500_000, cached_tokens=400_000, cache_write_tokens=100_000)
+    assert price.nano(used) == 1_800_000_000  # a write without a price of its own costs as much as other input
+    price = PriceTable(declared_prices([{**given[0], "cache_write": 1.25}], "here")).find("gpt-4o")
+    assert price is not None
+    assert price.nano(used) == 1_825_000_000
+    claude = PriceTable().find("anthropic:claude-sonnet-4-5-20250929")
+    assert claude is not None
+    assert claude.nano(used) == 500_000 * 3_000 + 400_000 * 300 + 100_000 * 3_750 + 500_000 * 15_000

@@ -205,7 +205,13 @@ def usage_words(usage: Mapping[str, Any]) -> list[str]:
     """Tokens read and written, and their cost in the currency of the prices."""
     words = []
     if usage.get("input_tokens") or usage.get("output_tokens"):
-        words.append(f"{usage.get('input_tokens', 0):,} tokens in, {usage.get('output_tokens', 0):,} out")
+        cached = [
+            f"{usage[name]:,} {what}"
+            for name, what in (("cached_tokens", "from the cache"), ("cache_write_tokens", "written to the cache"))
+            if usage.get(name)
+        ]
+        aside = f" ({', '.join(cached)})" if cached else ""
+        words.append(f"{usage.get('input_tokens', 0):,} tokens in{aside}, {usage.get('output_tokens', 0):,} out")
     if usage.get("cost"):
         words.append(f"cost {usage['cost']:.4g}")
     return words

@@ -72,6 +72,7 @@ def _print(terminal: Terminal, found: SpendReport) -> None:
         Column("INPUT", [f"{amount.input_tokens:,}" for amount in amounts], rank=5, right=True),
         Column("OUTPUT", [f"{amount.output_tokens:,}" for amount in amounts], rank=6, right=True),
         Column("CACHED", [f"{amount.cached_tokens:,}" for amount in amounts], rank=2, right=True),
+        Column("CACHE WRITES", [f"{amount.cache_write_tokens:,}" for amount in amounts], rank=1, right=True),
         Column("ENTRIES", [f"{amount.entries:,}" for amount in amounts], rank=1, right=True),
     ]
     terminal.out.print(fitted(columns, terminal.out.width))

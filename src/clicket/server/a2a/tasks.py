@@ -186,7 +186,12 @@ class Tasks:
                 "value": document.value,
                 "steps": document.steps,
                 "calls": document.calls,
-                "usage": {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens},
+                "usage": {
+                    "inputTokens": usage.input_tokens,
+                    "outputTokens": usage.output_tokens,
+                    **({"cachedTokens": usage.cached_tokens} if usage.cached_tokens else {}),
+                    **({"cacheWriteTokens": usage.cache_write_tokens} if usage.cache_write_tokens else {}),
+                },
             }
         task: Json = {"id": id, "contextId": thread, "status": status, "artifacts": artifacts}
         task["metadata"] = {"clicket": {"agent": self._agent.name, "turn": turn, **more}}

@@ -56,6 +56,8 @@ def token_usage(usage: Usage) -> list[Event]:
     }
     if usage.cached_tokens:
         counted["cachedInputTokens"] = min(usage.cached_tokens, usage.input_tokens)
+    if usage.cache_write_tokens:
+        counted["cacheWriteInputTokens"] = min(usage.cache_write_tokens, usage.input_tokens)
     return [counted]
 
 

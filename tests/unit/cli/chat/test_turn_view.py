@@ -82,12 +82,13 @@ def test_a_pipe_gets_the_answer_alone(capsys: pytest.CaptureFixture[str]) -> Non
     take("tool_started", id="1", tool="look", call_id="c", arguments="{}")
     take("tool_result", id="1", tool="look", call_id="", success=False, content="tool_error: no")
     take("message", role="assistant", text="There.")
-    take("final", text="There.", stopped="finished", steps=2, calls=1, usage={"input_tokens": 1200, "output_tokens": 3})
+    used = {"input_tokens": 1200, "output_tokens": 3, "cached_tokens": 1000, "cache_write_tokens": 100}
+    take("final", text="There.", stopped="finished", steps=2, calls=1, usage=used)
     out, err = capsys.readouterr()
     assert out == "There.\n"
     assert err.splitlines() == [
         "  a long thought", "  → look {}", "  ✗ look {}  → tool_error: no",
-        "finished · 2 steps · 1 tool call · 1,200 tokens in, 3 out",
+        "finished · 2 steps · 1 tool call · 1,200 tokens in (1,000 from the cache, 100 written to the cache), 3 out",
     ]  # fmt: skip
 
 

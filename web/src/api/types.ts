@@ -52,6 +52,7 @@ export interface Amount {
   input_tokens: number;
   output_tokens: number;
   cached_tokens: number;
+  cache_write_tokens: number;
   unpriced_tokens: number;
   assumed_usd: number;
   entries: number;
@@ -562,6 +563,7 @@ export interface SpendRow {
   input_tokens: number;
   output_tokens: number;
   cached_tokens: number;
+  cache_write_tokens: number;
   unpriced_tokens: number;
   assumed_usd: number;
   entries: number;
@@ -764,11 +766,12 @@ export interface TurnPage {
   after: number | null;
 }
 
-/** `cached_tokens` are those of the input that the vendor had read before. `cost` is in the currency of the prices. */
+/** `cached_tokens` and `cache_write_tokens` are parts of the input: the vendor read them from its prompt cache, or wrote them to it. `cost` is in the currency of the prices. */
 export interface Usage {
   input_tokens: number;
   output_tokens: number;
   cached_tokens?: number;
+  cache_write_tokens?: number;
   cost?: number;
 }
 

@@ -462,6 +462,7 @@ export const en = {
   "spend.tokens": "Tokens",
   "spend.tokenCount": "{count|token|tokens}",
   "spend.inOut": "{input} in, {output} out",
+  "spend.cache": "of the input: {read} from the cache, {written} written to it",
   "spend.entries": "Entries",
   "spend.share": "Share",
   "spend.assumed": "{money} of it assumed",

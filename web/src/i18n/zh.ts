@@ -464,6 +464,7 @@ export const zh: Texts = {
   "spend.tokens": "Token",
   "spend.tokenCount": "{count} token",
   "spend.inOut": "输入 {input}，输出 {output}",
+  "spend.cache": "输入中：从缓存读取 {read}，写入缓存 {written}",
   "spend.entries": "条目",
   "spend.share": "占比",
   "spend.assumed": "其中 {money} 为估计",

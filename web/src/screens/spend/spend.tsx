@@ -47,7 +47,7 @@ function Total({ report }: { report: SpendReport }) {
   return (
     <dl class="tiles">
       <div><dt>{t("spend.money")}</dt><dd>{money(total.usd)}{total.assumed_usd > 0 && <small>{t("spend.assumed", { money: money(total.assumed_usd) })}</small>}</dd></div>
-      <div><dt>{t("spend.tokens")}</dt><dd>{number(total.tokens)}<small>{t("spend.inOut", { input: number(total.input_tokens), output: number(total.output_tokens) })}</small></dd></div>
+      <div><dt>{t("spend.tokens")}</dt><dd>{number(total.tokens)}<small>{t("spend.inOut", { input: number(total.input_tokens), output: number(total.output_tokens) })}</small>{total.cached_tokens + total.cache_write_tokens > 0 && <small>{t("spend.cache", { read: number(total.cached_tokens), written: number(total.cache_write_tokens) })}</small>}</dd></div>
       <div><dt>{t("spend.entries")}</dt><dd>{number(total.entries)}</dd></div>
       {total.unpriced_tokens > 0 && <div><dt>{t("spend.unpriced")}</dt><dd>{number(total.unpriced_tokens)}<small>{t("spend.unpricedAbout")}</small></dd></div>}
     </dl>

@@ -97,9 +97,11 @@ function Chat({ conversation, name, caller }: { conversation: Conversation; name
 function Totals({ conversation }: { conversation: Conversation }) {
   const usage = conversation.state.value?.usage;
   if (!usage || !(usage.input_tokens + usage.output_tokens)) return null;
+  const read = usage.cached_tokens ?? 0;
+  const written = usage.cache_write_tokens ?? 0;
   return (
     <p class="hint totals">
-      {t("threads.usage", { input: number(usage.input_tokens), output: number(usage.output_tokens) })}{usage.cost ? ` · $${usage.cost.toFixed(4)}` : ""}
+      {t("threads.usage", { input: number(usage.input_tokens), output: number(usage.output_tokens) })}{read + written > 0 ? ` · ${t("spend.cache", { read: number(read), written: number(written) })}` : ""}{usage.cost ? ` · $${usage.cost.toFixed(4)}` : ""}
     </p>
   );
 }

@@ -1,6 +1,7 @@
 """A chat model of LangChain as a `ChatModel`: tools are bound for each request, tool calls and their results go both ways.
 
-LangChain is not imported: its models take messages and tools as dictionaries, and its replies are read by their fields.
+LangChain is not imported: its models take messages and tools as dictionaries, and its replies are read by their fields. What a vendor's
+integration keeps beside text and calls, such as signed thoughts, goes back to it as it was.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from clicket.errors import UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, Ended, ToolUse, TypedBy, Usage
 from clicket.model.foreign import field
+from clicket.model.foreign_errors import translated
 from clicket.model.names import wire_names
 from clicket.tools.model_arguments import tidy
 from clicket.tools.provider_schema import shown
@@ -22,13 +24,17 @@ _VENDOR = "langchain"
 _CALLS = ("tool_use", "tool_call", "tool_call_chunk", "function_call", "input_json_delta")
 """Types of content blocks that repeat the message's tool calls."""
 _ENDED: dict[str, Ended] = {
-    "length": "length",
-    "max_tokens": "length",
-    "MAX_TOKENS": "length",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-    "SAFETY": "refusal",
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
+    **dict.fromkeys(("content_filter", "content_filtered", "guardrail_intervened", "refusal"), "refusal"),
+    **dict.fromkeys(("safety", "recitation", "prohibited_content", "blocklist", "spii"), "refusal"),
 }
+_REASONS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
+_LIMITS = ("max_tokens", "max_output_tokens", "num_predict")
+"""What integrations call the limit of an answer's tokens."""
+_REPEATED = ("tool_calls", "function_call", "reasoning_content", "parsed", "refusal")
+"""Of `additional_kwargs`, what the message says elsewhere."""
+_TELLS_FORM = ("model_provider", "output_version")
+"""Of `response_metadata`, by which the integration knows its own blocks."""
 
 
 def is_langchain_model(given: Any) -> bool:
@@ -47,28 +53,41 @@ class LangChainModel:
 
     async def chat(self, request: ChatRequest) -> ChatReply:
         names = _Names(request)
-        return _reply(
-            await self._offered(request, names).ainvoke(_messages(request, names), **_options(request)), names
-        )
+        model = self._offered(request, names)
+        try:
+            message = await model.ainvoke(_messages(request, names), **self._options(request))
+        except Exception as error:
+            failed = translated(error, self.name)
+        else:
+            return _reply(message, names)
+        raise failed from None  # the SDK's error holds the request, and with it the key
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
         names = _Names(request)
         pieces = list[Any]()
-        begun = dict[Any, int]()
-        async for piece in self._offered(request, names).astream(_messages(request, names), **_options(request)):
-            pieces.append(piece)
-            for kind, part in zip(("thought", "text"), _texts(piece), strict=True):
-                if part:
-                    tell(Delta(kind, part))  # type: ignore[arg-type]  # one of the two kinds
-            for call in field(piece, "tool_call_chunks") or ():
-                _tell_call(call, begun, names, tell)
-        if not pieces:
-            return ChatReply()
-        return _reply(pieces[0] + pieces[1:] if len(pieces) > 1 else pieces[0], names)
+        calls = _Calls(tell)
+        model = self._offered(request, names)
+        try:
+            async for piece in model.astream(_messages(request, names), **self._options(request)):
+                pieces.append(piece)
+                for kind, part in zip(("thought", "text"), _texts(piece), strict=True):
+                    if part:
+                        tell(Delta(kind, part))  # type: ignore[arg-type]  # one of the two kinds
+                for call in field(piece, "tool_call_chunks") or ():
+                    calls.take(call, names)
+        except Exception as error:
+            failed = translated(error, self.name)
+        else:
+            if not pieces:
+                return ChatReply()
+            return _reply(pieces[0] + pieces[1:] if len(pieces) > 1 else pieces[0], names)
+        raise failed from None
 
     def _offered(self, request: ChatRequest, names: _Names) -> Any:
-        """The model with the tools of the request. LangChain has no common way to offer tools and forbid their use."""
-        if not request.tools or request.tool_choice == "none":
+        """The model with the tools of the request. LangChain has no common way to offer tools and forbid their use; some vendors refuse a
+        conversation with calls but without tools."""
+        forbidden = request.tool_choice == "none" and not any(message.uses for message in request.messages)
+        if not request.tools or forbidden:
             return self._model
         tools = [
             {
@@ -90,6 +109,12 @@ class LangChainModel:
                 "bind_tools. Describe them in the prompt: SchemaTools(as_model(model)), of clicket.models; or use another model."
             ) from None
 
+    def _options(self, request: ChatRequest) -> dict[str, Any]:
+        if request.max_tokens is None:
+            return {}
+        name = next((name for name in _LIMITS if hasattr(self._model, name)), _LIMITS[0])
+        return {name: request.max_tokens}
+
 
 class _Names:
     """The tools of one request by the names that vendors accept (`wire`), and back (`own`)."""
@@ -100,21 +125,24 @@ class _Names:
         self.own = {self.wire[name]: name for name in offered}
 
 
-def _options(request: ChatRequest) -> dict[str, Any]:
-    return {} if request.max_tokens is None else {"max_tokens": request.max_tokens}
-
-
 def _messages(request: ChatRequest, names: _Names) -> list[dict[str, Any]]:
-    return [_message(message, names) for message in request.messages]
+    called = {use.id: names.wire[use.name] for message in request.messages for use in message.uses}
+    made = [_message(message, names, called) for message in request.messages]
+    if request.schema is not None:  # integrations have no common way to ask for a schema and for tools
+        schema = json.dumps(request.schema, ensure_ascii=False, sort_keys=True)
+        text = f"Answer with one JSON object that fits this JSON Schema, and with nothing else: {schema}"
+        made.append({"role": "user", "content": text})
+    return made
 
 
-def _message(message: ChatMessage, names: _Names) -> dict[str, Any]:
+def _message(message: ChatMessage, names: _Names, called: dict[str, str]) -> dict[str, Any]:
     made: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.role == "tool":
         made |= {"tool_call_id": message.use_id, "status": "error" if message.failed else "success"}
+        if message.use_id in called:
+            made["name"] = called[message.use_id]  # some vendors know a result by its tool
     if message.role == "assistant":
-        if message.vendor is not None and _VENDOR in message.vendor:
-            made["content"] = message.vendor[_VENDOR]
+        made |= _kept(message)
         if message.uses:
             made["tool_calls"] = [
                 {"type": "tool_call", "id": use.id, "name": names.wire[use.name], "args": _arguments(use)}
@@ -129,22 +157,42 @@ def _arguments(use: ToolUse) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"invalid_arguments": use.arguments[:2_000]}
 
 
-def _reply(message: Any, names: _Names) -> ChatReply:
-    thought, text = _texts(message)
-    content = field(message, "content")
-    metadata = field(message, "response_metadata") or {}
-    reason = metadata.get("finish_reason") or metadata.get("stop_reason")
-    # Blocks such as a signed thought must come back to the vendor as they were.
+def _kept(message: ChatMessage) -> dict[str, Any]:
+    """What the integration gave, as fields of the message."""
+    kept = (message.vendor or {}).get(_VENDOR)
+    names = ("content", "additional_kwargs", "response_metadata")
+    return {name: value for name in names if (value := field(kept, name))}
+
+
+def _to_keep(message: Any) -> dict[str, Any]:
+    """What must go back to the vendor as it was: blocks such as a signed thought, and what stands beside the content."""
+    content, metadata = field(message, "content"), field(message, "response_metadata") or {}
     blocks = [] if not isinstance(content, list) else [one for one in content if field(one, "type") not in _CALLS]
     is_plain = all(isinstance(one, str) or field(one, "type") == "text" for one in blocks)
+    beside = field(message, "additional_kwargs") or {}
+    beside = {name: value for name, value in beside.items() if name not in _REPEATED and value is not None}
+    made: dict[str, Any] = {} if is_plain else {"content": blocks}
+    made |= {"additional_kwargs": beside} if beside else {}
+    about = {name: metadata[name] for name in _TELLS_FORM if isinstance(metadata.get(name), str)}
+    return {**made, "response_metadata": about} if made and about else made
+
+
+def _reason(metadata: Any) -> str:
+    found = next((metadata[name] for name in _REASONS if metadata.get(name)), None)
+    return str(found or field(metadata.get("incomplete_details"), "reason") or "").rpartition(".")[2].lower()
+
+
+def _reply(message: Any, names: _Names) -> ChatReply:
+    thought, text = _texts(message)
+    metadata, kept = field(message, "response_metadata") or {}, _to_keep(message)
     calls = [*(field(message, "tool_calls") or ()), *(field(message, "invalid_tool_calls") or ())]
     return ChatReply(
         text=text,
         thought=thought,
         uses=tuple(_use(call, names) for call in calls),
         usage=_usage(field(message, "usage_metadata")),
-        ended=_ENDED.get(str(reason), "stop"),
-        vendor=None if is_plain else {_VENDOR: blocks},
+        ended=_ENDED.get(_reason(metadata), "stop"),
+        vendor={_VENDOR: kept} if kept else None,
         id=str(field(message, "id") or ""),
         model=str(metadata.get("model_name") or metadata.get("model") or ""),
     )
@@ -161,7 +209,7 @@ def _texts(message: Any) -> tuple[str, str]:
         if isinstance(block, str):
             texts.append(block)
         elif kind in ("thinking", "reasoning"):
-            thoughts.append(field(block, kind))
+            thoughts += [field(block, kind), *(field(one, "text") for one in field(block, "summary") or ())]
         elif kind not in _CALLS:
             texts.append(field(block, "text"))
     whole = ["".join(one for one in parts if isinstance(one, str)) for parts in (thoughts, texts)]
@@ -176,19 +224,31 @@ def _use(call: Any, names: _Names) -> ToolUse:
     return ToolUse(id=str(field(call, "id") or ""), name=names.own.get(name, name), arguments=text)
 
 
-def _tell_call(call: Any, begun: dict[Any, int], names: _Names, tell: Callable[[Delta], None]) -> None:
-    """Pass on a piece of a tool call. Pieces of one call have one index, and the first of them has the tool's name."""
-    name, arguments, index = field(call, "name"), field(call, "args"), field(call, "index")
-    if name:
-        begun[index] = len(begun)
-        tell(Delta("name", names.own.get(name, name), begun[index]))
-    if arguments and index in begun:
-        tell(Delta("arguments", arguments, begun[index]))
+class _Calls:
+    """Passes on pieces of tool calls. Pieces of one call have one index, and the first of them has the tool's name; whole calls may have
+    no index."""
+
+    def __init__(self, tell: Callable[[Delta], None]) -> None:
+        self._tell = tell
+        self._begun: dict[Any, int] = {}
+        self._count = 0
+
+    def take(self, call: Any, names: _Names) -> None:
+        name, arguments, index = field(call, "name"), field(call, "args"), field(call, "index")
+        if name:
+            self._begun[index] = self._count
+            self._count += 1
+            self._tell(Delta("name", names.own.get(name, name), self._begun[index]))
+        if arguments and index in self._begun:
+            self._tell(Delta("arguments", arguments, self._begun[index]))
 
 
 def _usage(given: Any) -> Usage:
     counts = [field(given, name) for name in ("input_tokens", "output_tokens")]
     details = field(given, "input_token_details")
-    counts += [field(details, "cache_read"), field(details, "cache_creation")]
+    counts.append(field(details, "cache_read"))
+    # Of Anthropic's writes the integration counts each kind, and then none of them in `cache_creation`.
+    kinds = [field(details, f"ephemeral_{kind}_input_tokens") or 0 for kind in ("5m", "1h")]
+    counts.append(field(details, "cache_creation") or sum(one for one in kinds if type(one) is int))
     into, out, cached, written = (one if type(one) is int and one >= 0 else 0 for one in counts)
     return Usage(input_tokens=into, output_tokens=out, cached_tokens=cached, cache_write_tokens=written)

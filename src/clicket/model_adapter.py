@@ -11,6 +11,7 @@ from clicket.errors import ClicketError, UsageError
 from clicket.langchain_model import LangChainModel, is_langchain_model
 from clicket.model.chat import ChatReply, ChatRequest, TypedBy
 from clicket.ports.services import ChatModel
+from clicket.pydantic_ai_model import PydanticAIModel, is_pydantic_ai_model
 
 __all__ = ["as_model"]
 
@@ -20,8 +21,9 @@ _TEXT_PARAMETERS = ("messages", "message", "prompt", "text", "query", "question"
 
 
 def as_model(given: Any) -> ChatModel:
-    """A `ChatModel` is returned as it is. A chat model of LangChain gets messages and tools, and may call tools. A function, or a method
-    of another library's model, gets the prompt as one text, and cannot be offered tools: wrap the model in `SchemaTools` for that.
+    """A `ChatModel` is returned as it is. A model of LangChain or of pydantic-ai gets messages and tools, and may call tools.
+
+    A function, or a method of another library's model, gets the prompt as one text, and cannot be offered tools: wrap it in `SchemaTools`.
 
     A function whose first parameter is called `messages` gets a list of `{"role", "content"}`. It returns a text, or an object with
     a text as `content` or `text`. Functions that are not async run in a thread.
@@ -35,6 +37,8 @@ def as_model(given: Any) -> ChatModel:
         return model
     if is_langchain_model(given):
         return LangChainModel(given)
+    if is_pydantic_ai_model(given):
+        return PydanticAIModel(given)
     if inspect.isroutine(given):
         return _Function(given, getattr(given, "__name__", "function"))
     for ask in (*(getattr(given, method, None) for method in _METHODS), given):

@@ -257,7 +257,7 @@ class Messages:
                     yield made("content_block_delta", index=index, delta=delta)
             yield made("content_block_stop", index=index)
         delta = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
-        yield made("message_delta", delta=delta, usage={"output_tokens": 1})
+        yield made("message_delta", delta=delta, usage={**answer["usage"], "output_tokens": 1})
         yield made("message_stop")
 
 
@@ -313,7 +313,7 @@ class Chat:
     @staticmethod
     def events(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         message = answer["choices"][0]["message"]
-        top = {**answer, "object": "chat.completion.chunk"}
+        top = {key: value for key, value in answer.items() if key != "usage"} | {"object": "chat.completion.chunk"}
 
         def made(delta: dict[str, Any], reason: str | None = None) -> tuple[str, dict[str, Any]]:
             choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from tests.unit.models.kit import adds_up
 
 from clicket import tool
 from clicket.agents import ReActAgent
-from clicket.errors import UsageError
+from clicket.errors import RetryableError, UsageError
 from clicket.model.chat import ChatMessage, ChatRequest, Delta, ToolOffer, ToolUse, Usage
 from clicket.model.names import wire_names
 from clicket.models import SchemaTools, as_model
@@ -130,6 +132,94 @@ async def test_blocks_of_the_vendor_come_back_to_it_without_the_calls() -> None:
     assert model.asked[1][1].content == [thought]
 
 
+async def test_what_stands_beside_the_content_comes_back_to_the_vendor() -> None:
+    beside = {"signatures": {"c1": "s"}, "tool_calls": [{"id": "c1"}], "reasoning_content": "hm"}
+    called = [{"id": "c1", "name": WIRE, "args": {"item": "tea"}}]
+    about = {"model_provider": "google_genai", "finish_reason": "STOP"}
+    first = AIMessage("", tool_calls=called, additional_kwargs=beside, response_metadata=about)
+    model = answering(first, "3")
+    async with memory_runtime([find]) as rt:
+        await ReActAgent(rt, as_model(model)).run("How much tea?")
+    said, answer = model.asked[1][1:3]
+    assert said.additional_kwargs == {"signatures": {"c1": "s"}}
+    assert said.response_metadata == {"model_provider": "google_genai"}
+    assert answer.name == WIRE
+
+
+async def test_blocks_that_an_earlier_version_stored_are_read() -> None:
+    thought = {"type": "thinking", "thinking": "tea?", "signature": "s"}
+    model = answering("3")
+    said = ChatMessage(role="assistant", content="a", vendor={"langchain": [thought]})
+    await as_model(model).chat(ChatRequest(messages=(*request().messages, said, *request().messages)))
+    assert model.asked[0][1].content == [thought]
+
+
+async def test_a_structured_answer_is_asked_for_in_the_prompt() -> None:
+    model = answering('{"a": 1}')
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    await as_model(model).chat(request(schema=schema))
+    assert model.asked[0][-1].content.endswith('{"properties": {"a": {"type": "integer"}}, "type": "object"}')
+
+
+async def test_tools_stay_offered_while_the_conversation_has_calls() -> None:
+    """Anthropic refuses results of tools in a request without tools."""
+    model = answering("3")
+    use = ToolUse(id="c1", name="shop.find", arguments='{"item": "tea"}')
+    past = (ChatMessage(role="assistant", uses=(use,)), ChatMessage(role="tool", use_id="c1", content="3"))
+    asked = request(tool_choice="none")
+    await as_model(model).chat(msgspec.structs.replace(asked, messages=(*asked.messages, *past)))
+    assert "tools" in model.options[0]
+
+
+async def test_calls_without_an_index_are_told_apart() -> None:
+    class Whole(Model):
+        def _stream(self, *args: Any, **options: Any) -> Iterator[ChatGenerationChunk]:
+            for number in range(3):
+                call = {"id": f"c{number}", "name": WIRE, "args": f'{{"item": "{number}"}}', "index": None}
+                yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=[call]))
+
+    told = list[Delta]()
+    model = as_model(Whole(messages=iter(()), asked=[], options=[]))
+    assert isinstance(model, StreamingModel)
+    adds_up(told, await model.stream(request(), told.append))
+    assert [one.use for one in told] == [0, 0, 1, 1, 2, 2]
+
+
+class RateLimitError(Exception):
+    status_code = 429
+    retry_after = 3.0
+
+
+class APIConnectionError(Exception):
+    """As the vendors' SDKs name it; it has no status."""
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("raised", "ours"),
+    [
+        (RateLimitError("slow down"), RetryableError),
+        (APIConnectionError("no route"), RetryableError),
+        (TimeoutError(), RetryableError),
+        (KeyError("a mistake"), KeyError),
+    ],
+)
+async def test_failures_that_a_retry_can_help_are_retryable(raised: Exception, ours: Any, streamed: bool) -> None:
+    class Failing(Model):
+        def _generate(self, *args: Any, **options: Any) -> ChatResult:
+            raise raised
+
+        def _stream(self, *args: Any, **options: Any) -> Iterator[ChatGenerationChunk]:
+            yield ChatGenerationChunk(message=AIMessageChunk("Let"))
+            raise raised
+
+    model: Any = as_model(Failing(messages=iter(()), asked=[], options=[]))
+    with pytest.raises(ours) as failed:
+        await (model.stream(request(), list[Delta]().append) if streamed else model.chat(request()))
+    if ours is RetryableError:
+        assert failed.value.retry_after == getattr(raised, "retry_after", None)
+
+
 @pytest.mark.parametrize("choice", ["required", "none"])
 async def test_a_choice_of_tools_is_passed_on(choice: Any) -> None:
     model = answering("x")
@@ -138,7 +228,16 @@ async def test_a_choice_of_tools_is_passed_on(choice: Any) -> None:
     assert ("tools" in model.options[0]) is (choice == "required")
 
 
-@pytest.mark.parametrize(("reason", "ended"), [("length", "length"), ("content_filter", "refusal"), ("stop", "stop")])
+@pytest.mark.parametrize(
+    ("reason", "ended"),
+    [
+        ("length", "length"),
+        ("MAX_TOKENS", "length"),
+        ("content_filter", "refusal"),
+        ("SAFETY", "refusal"),
+        ("stop", "stop"),
+    ],
+)
 async def test_the_reply_says_why_it_ended(reason: str, ended: str) -> None:
     message = AIMessage("x", response_metadata={"finish_reason": reason, "model_name": "m-1"}, id="r1")
     reply = await as_model(answering(message)).chat(request())

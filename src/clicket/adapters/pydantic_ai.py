@@ -1,9 +1,10 @@
-"""pydantic-ai over clicket: a toolset with the tools that a thread may use now, read again for each step.
+"""pydantic-ai over clicket, and its models for clicket's agents.
 
-    agent = Agent(model, toolsets=[ClicketToolset(rt, thread)])
+    agent = Agent(model, toolsets=[ClicketToolset(rt, thread)])              # the tools that a thread may use now, read for each step
+    agent = ReActAgent(rt, PydanticAIModel("groq:llama-3.3-70b-versatile"))  # or as_model(model), with a Model of pydantic-ai
 
-The model gets the error of a failed call (`ToolFailed`), and the run continues. A failure does not count as a retry of the agent,
-because the runtime has already retried transient errors.
+With a toolset, the model gets the error of a failed call (`ToolFailed`), and the run continues. A failure does not count as a retry of the
+agent, because the runtime has already retried transient errors.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from clicket.adapters.tool_request import ToolRequest, local_key
 from clicket.adapters.tool_search import chosen_offers
 from clicket.bridge import on_loop
 from clicket.errors import UsageError
+from clicket.pydantic_ai_model import PydanticAIModel
 from clicket.sync import Runtime as SyncRuntime
 from clicket.tool_search import chosen_limit
 from clicket.tools.provider_schema import shown
@@ -28,7 +30,7 @@ try:
 except ImportError as missing:
     raise UsageError("clicket.adapters.pydantic_ai needs pydantic-ai: pip install 'clicket[pydantic-ai]'.") from missing
 
-__all__ = ["ClicketToolset"]
+__all__ = ["ClicketToolset", "PydanticAIModel"]
 
 
 class _RawArguments(dict[str, Any]):

@@ -5,6 +5,8 @@
     model = AnthropicModel("claude-sonnet-5")
     model = model_of("openai:gpt-5-mini")                                # as settings name it
     model = ScriptModel("answers.json")                                  # no model at all: answers from a file
+    model = model_of("pydantic-ai:groq:llama-3.3-70b-versatile")         # any vendor that pydantic-ai knows
+    model = as_model(model)                                              # a model of LangChain or of pydantic-ai
     model = as_model(function)                                           # text to text, sync or async
     model = SchemaTools(model)                                           # tools for a model that supports none
     model = Fallback(model, other)                                       # the other one if the first one fails

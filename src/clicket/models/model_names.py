@@ -12,26 +12,39 @@ from clicket.models.fallback import Fallback
 from clicket.models.openai import OpenAIModel
 from clicket.models.script import ScriptModel
 from clicket.ports.services import ChatModel
+from clicket.pydantic_ai_model import PydanticAIModel
 
 __all__ = ["model_of"]
+
+
+def _of_pydantic_ai(model: str, *, options: Mapping[str, Any] | None = None, **settings: Any) -> ChatModel:
+    return PydanticAIModel(model, settings={**(options or {}), **settings})
+
 
 _KINDS: dict[str, Callable[..., ChatModel]] = {
     "openai": OpenAIModel,
     "anthropic": AnthropicModel,
+    "pydantic-ai": _of_pydantic_ai,
     "script": ScriptModel,
 }
 _GIVEN = ("base_url", "max_tokens", "options", "timeout", "prices", "tools", "cache")
 _OPTIONS = ("kind", "model", "api_key_env", *_GIVEN)
 _OF_CHAIN = ("on", "first_piece", "next_piece", "hold")
+_OF_KIND = {
+    "openai": ("api_key_env", *(name for name in _GIVEN if name != "cache")),
+    "anthropic": ("api_key_env", *_GIVEN),
+    "pydantic-ai": ("max_tokens", "options", "timeout"),
+    "script": (),
+}
 _FORM = (
-    'Write "openai:NAME", "anthropic:NAME", "script:FILE", {kind = "openai", model = "NAME", base_url = "…", api_key_env = "…"}, '
-    "or a list of these."
+    'Write "openai:NAME", "anthropic:NAME", "pydantic-ai:VENDOR:NAME", "script:FILE", '
+    '{kind = "openai", model = "NAME", base_url = "…", api_key_env = "…"}, or a list of these.'
 )
 
 
 def model_of(named: str | Sequence[Any] | Mapping[str, Any]) -> ChatModel:
-    """`"openai:NAME"`, `"anthropic:NAME"`, `"script:FILE"`, or a mapping with `kind`, `model` and options of the model. A list of these is
-    a `Fallback`, as is a mapping with `models` and options of `Fallback`."""
+    """`"openai:NAME"`, `"anthropic:NAME"`, `"pydantic-ai:VENDOR:NAME"`, `"script:FILE"`, or a mapping with `kind`, `model` and options of
+    the model. A list of these is a `Fallback`, as is a mapping with `models` and options of `Fallback`."""
     if isinstance(named, list | tuple):
         return _chain({"models": named})
     if isinstance(named, Mapping) and "models" in named:
@@ -51,11 +64,11 @@ def model_of(named: str | Sequence[Any] | Mapping[str, Any]) -> ChatModel:
         wrong = str(named.get("kind"))
         raise UsageError(f"there is no kind of model {wrong!r}.{did_you_mean(wrong, _KINDS)} {_FORM}")
     given = _given(named)
-    if made is ScriptModel and given:
-        raise UsageError(f"a script has no option {min(given)!r}: its file holds the whole reply.")
-    if "cache" in given and made is not AnthropicModel:
+    known = _OF_KIND[str(named["kind"])]
+    left_over = sorted(key for key in named if key not in ("kind", "model", *known))
+    if left_over:
         raise UsageError(
-            "only a model of kind 'anthropic' has the option 'cache': other servers cache prompts by themselves."
+            f"a model of kind {named['kind']!r} has no option {left_over[0]!r}. It has: {', '.join(known) or 'none'}."
         )
     return made(named.get("model", ""), **given)
 

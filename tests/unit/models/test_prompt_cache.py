@@ -153,7 +153,7 @@ def test_a_wrong_setting_says_what_is_right(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     with pytest.raises(UsageError, match="cache must be 'auto' or 'off'"):
         AnthropicModel("m", api_key="k", cache="always")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="only a model of kind 'anthropic'"):
+    with pytest.raises(UsageError, match="'openai' has no option 'cache'"):
         model_of({"kind": "openai", "model": "m", "cache": "off"})
     model_of({"kind": "anthropic", "model": "m", "cache": "off"})
 

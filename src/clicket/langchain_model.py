@@ -250,5 +250,12 @@ def _usage(given: Any) -> Usage:
     # Of Anthropic's writes the integration counts each kind, and then none of them in `cache_creation`.
     kinds = [field(details, f"ephemeral_{kind}_input_tokens") or 0 for kind in ("5m", "1h")]
     counts.append(field(details, "cache_creation") or sum(one for one in kinds if type(one) is int))
-    into, out, cached, written = (one if type(one) is int and one >= 0 else 0 for one in counts)
-    return Usage(input_tokens=into, output_tokens=out, cached_tokens=cached, cache_write_tokens=written)
+    counts.append(field(field(given, "output_token_details"), "reasoning"))
+    into, out, cached, written, thought = (one if type(one) is int and one >= 0 else 0 for one in counts)
+    return Usage(
+        input_tokens=into,
+        output_tokens=out,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        reasoning_tokens=thought,
+    )

@@ -299,6 +299,13 @@ def _in_order(kept: list[Any], text: str, calls: list[dict[str, Any]]) -> list[d
 
 
 def _usage(given: Any) -> Usage:
-    counts = (field(given, f"{name}_tokens") for name in ("input", "output", "cache_read", "cache_write"))
-    into, out, cached, written = (one if type(one) is int and one >= 0 else 0 for one in counts)
-    return Usage(input_tokens=into, output_tokens=out, cached_tokens=cached, cache_write_tokens=written)
+    names = ("input", "output", "cache_read", "cache_write", "output_reasoning")
+    counts = (field(given, f"{name}_tokens") for name in names)
+    into, out, cached, written, thought = (one if type(one) is int and one >= 0 else 0 for one in counts)
+    return Usage(
+        input_tokens=into,
+        output_tokens=out,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        reasoning_tokens=thought,
+    )

@@ -25,7 +25,7 @@ class Refused(Exception):
 class Provider:
     """`answers` are used in turn; `requests` are the received bodies, `heads` their headers.
 
-    An answer with a `status` is sent as it is: `status`, `headers` and `body`, a value or a text. `refuses` may return why a
+    An answer with an HTTP `status` is sent as it is: `status`, `headers` and `body`, a value or a text. `refuses` may return why a
     request is refused, as a server would that knows less than the vendor's. With `keeps_alive` a connection serves more
     than one request; `connections` counts them. One that `is_picky` parses the arguments of earlier calls, as templates do.
     """
@@ -97,7 +97,7 @@ async def _exchange(provider: Provider, reader: asyncio.StreamReader, writer: as
         await writer.drain()
         return
     given = provider.next()
-    if "status" in given:
+    if isinstance(given.get("status"), int):
         await _send_as_it_is(writer, given)
         return
     answer = kind.answer(given)
@@ -348,11 +348,25 @@ class Responses:
         for tool in body.get("tools", ()):
             check_schema(tool["parameters"])
             check_strict(tool)
+        form = (body.get("text") or {}).get("format", {})
+        if form.get("type") == "json_schema":
+            check_names([form["name"]])
+            check_strict({"strict": form.get("strict"), "parameters": form["schema"]})
+        if form.get("type") == "json_object" and "json" not in json.dumps(body["input"]).lower():
+            raise Refused("Response input messages must contain the word 'json' in some form, to use 'text.format'")
         items = body["input"] if isinstance(body["input"], list) else []
         asked = [item["call_id"] for item in items if item.get("type") in ("function_call", "custom_tool_call")]
         done = [i["call_id"] for i in items if i.get("type") in ("function_call_output", "custom_tool_call_output")]
         if asked != done:
             raise Refused(f"No tool output found for function call: {asked} and {done}")
+        for item, after in zip(items, [*items[1:], {}], strict=False):
+            if item.get("type") != "reasoning":
+                continue
+            id = item["id"]
+            if after.get("type") not in ("reasoning", "message", "function_call"):
+                raise Refused(f"Item {id!r} of type 'reasoning' was provided without its required following item.")
+            if body.get("store") is False and not item.get("encrypted_content"):
+                raise Refused(f"Item with id {id!r} not found. Items are not persisted when `store` is set to false.")
 
     @staticmethod
     def answer(given: dict[str, Any]) -> dict[str, Any]:
@@ -369,15 +383,37 @@ class Responses:
             number += 1
             return name, {"type": name, "sequence_number": number, **data}
 
-        yield made("response.created", response={**answer, "output": [], "status": "in_progress"})
+        begun = {**answer, "output": [], "status": "in_progress", "error": None, "usage": None}
+        yield made("response.created", response=begun)
+        yield made("response.in_progress", response=begun)
         for index, item in enumerate(answer["output"]):
-            begun = {**item, "status": "in_progress", **({"arguments": ""} if "arguments" in item else {})}
-            yield made("response.output_item.added", output_index=index, item=begun)
+            empty = {name: [] for name in ("content", "summary") if name in item}
+            empty |= {"arguments": ""} if "arguments" in item else {}
+            yield made(
+                "response.output_item.added", output_index=index, item={**item, **empty, "status": "in_progress"}
+            )
+            at = {"output_index": index, "item_id": item.get("id", "")}
+            for place, part in enumerate(item.get("summary") or ()):
+                here = {**at, "summary_index": place}
+                yield made("response.reasoning_summary_part.added", **here, part={**part, "text": ""})
+                for piece in pieces(part["text"]):
+                    yield made("response.reasoning_summary_text.delta", **here, delta=piece)
+                yield made("response.reasoning_summary_text.done", **here, text=part["text"])
+                yield made("response.reasoning_summary_part.done", **here, part=part)
+            for place, part in enumerate(item.get("content") or ()):
+                here, kind = {**at, "content_index": place}, part["type"]
+                text = part.get("text", part.get("refusal", ""))
+                yield made("response.content_part.added", **here, part={**part, "text": ""})
+                for piece in pieces(text):
+                    yield made(f"response.{kind}.delta", **here, delta=piece)
+                yield made(f"response.{kind}.done", **here, text=text)
+                yield made("response.content_part.done", **here, part=part)
             for piece in pieces(item.get("arguments", "")):
-                kind = "response.function_call_arguments.delta"
-                yield made(kind, output_index=index, item_id=item["id"], delta=piece)
+                yield made("response.function_call_arguments.delta", **at, delta=piece)
+            if "arguments" in item:
+                yield made("response.function_call_arguments.done", **at, arguments=item["arguments"])
             yield made("response.output_item.done", output_index=index, item=item)
-        yield made("response.completed", response=answer)
+        yield made(f"response.{answer['status']}", response=answer)
 
 
 def check_bound(schema: Any) -> None:

@@ -11,11 +11,15 @@ from tests.models_kit.vendor_rules import accepted
 from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer
 from clicket.models import AnthropicModel, OpenAIModel
 
-__all__ = ["anthropic_model", "openai_model", "taken_by_both"]
+__all__ = ["anthropic_model", "openai_model", "responses_model", "taken_by_both"]
 
 
 def openai_model(server: Aimock, **options: Any) -> OpenAIModel:
     return OpenAIModel("gpt-x", base_url=f"{server.url}/v1", api_key="k", **options)
+
+
+def responses_model(server: Aimock, **options: Any) -> OpenAIModel:
+    return openai_model(server, api="responses", **options)
 
 
 def anthropic_model(server: Aimock, **options: Any) -> AnthropicModel:
@@ -29,15 +33,16 @@ async def taken_by_both(server: Aimock, messages: Sequence[ChatMessage], tools: 
     """
     asked = (*messages, ChatMessage(role="user", content="And then?")) if _is_over(messages) else tuple(messages)
     request = ChatRequest(messages=asked, tools=tuple(tools), max_tokens=50)
-    server.script(answer("Then nothing."), answer("Then nothing."))
-    for make in (openai_model, anthropic_model):
+    makes = (openai_model, responses_model, anthropic_model)
+    server.script(*[answer("Then nothing.")] * len(makes))
+    for make in makes:
         model = make(server)
         try:
             assert (await model.chat(request)).text == "Then nothing."
         finally:
             await model.close()
     sent = server.asked
-    assert len(sent) == 2, [one.path for one in sent]
+    assert len(sent) == len(makes), [one.path for one in sent]
     for one in sent:
         accepted(one.path, one.body)
 

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from tests.models_kit.prompt_cache import wrong_marks
 
-__all__ = ["NotAccepted", "accepted", "accepted_by_anthropic", "accepted_by_openai"]
+__all__ = ["NotAccepted", "accepted", "accepted_by_anthropic", "accepted_by_openai", "accepted_by_responses"]
 
 Message = Mapping[str, Any]
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -28,6 +28,9 @@ class NotAccepted(AssertionError):
 
 def accepted(path: str, body: Mapping[str, Any]) -> None:
     """Check a request that was sent to this path."""
+    if path.split("?", maxsplit=1)[0].endswith("/responses"):
+        accepted_by_responses(body)
+        return
     judges: dict[str, Callable[..., None]] = {"completions": accepted_by_openai, "messages": accepted_by_anthropic}
     judges[path.split("?", maxsplit=1)[0].rsplit("/", 1)[-1]](body["messages"], body=body)
 
@@ -82,6 +85,43 @@ def _openai_calls(message: Message, where: str) -> list[str]:
         _named(one["function"]["name"], where)
         _json(one["function"]["arguments"], where)
     return ids
+
+
+def accepted_by_responses(body: Mapping[str, Any]) -> None:
+    """OpenAI's Responses API. Raises `NotAccepted`."""
+    from openai.types.responses import ResponseInputItemParam, response_create_params
+
+    stream = body.get("stream") is True
+    whole = "ResponseCreateParamsStreaming" if stream else "ResponseCreateParamsNonStreaming"
+    items: Sequence[Message] = body["input"]
+    for place, item in enumerate(items):
+        _typed(ResponseInputItemParam, item, f"openai: input[{place}]")
+    _typed(getattr(response_create_params, whole), {**body, "input": []}, "openai: request")
+    _offered("openai", body.get("tools", ()), "parameters")
+    _need(bool(items), "openai: input", "there is none")
+    waiting: list[str] = []
+    called: set[str] = set()
+    for place, item in enumerate(items):
+        where, kind = f"openai: input[{place}]", item.get("type")
+        if kind == "function_call_output":
+            _need(item["call_id"] in waiting, where, f"answers no call that waits: {item['call_id']!r}")
+            waiting.remove(item["call_id"])
+            continue
+        if kind == "function_call":
+            _named(item["name"], where)
+            _json(item["arguments"], where)
+            _need(1 <= len(item["call_id"]) <= 64, where, "an id of another length")
+            _need(item["call_id"] not in called, where, f"an id that another call has: {item['call_id']!r}")
+            waiting.append(item["call_id"])
+            called.add(item["call_id"])
+            continue
+        if kind == "reasoning":
+            after = items[place + 1].get("type") if place + 1 < len(items) else None
+            _need(after in ("reasoning", "message", "function_call"), where, "reasoning without its following item")
+            _need(body.get("store") is not False or bool(item.get("encrypted_content")), where, "is not stored")
+            continue
+        _need(kind == "message" or not waiting, where, f"these tool calls have no result before it: {waiting}")
+    _need(not waiting, "openai: input", f"these tool calls have no result: {waiting}")
 
 
 def accepted_by_anthropic(messages: Sequence[Message], *, body: Mapping[str, Any] | None = None) -> None:

@@ -74,24 +74,13 @@ def counted(usage: object) -> Usage:
     """The usage that a model reported, with values that are not finite and non-negative replaced by 0."""
     if not isinstance(usage, Usage):
         return Usage()
-    into = usage.input_tokens
-    out = usage.output_tokens
-    cached = usage.cached_tokens
+    names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
+    counts = [getattr(usage, name) for name in names]
     cost = usage.cost
-    written = usage.cache_write_tokens
-    if (
-        type(into) is type(out) is type(cached) is type(written) is int
-        and into >= 0 <= out
-        and cached >= 0 <= written
-        and type(cost) is float
-        and 0 <= cost < inf
-    ):
+    if all(type(one) is int and one >= 0 for one in counts) and type(cost) is float and 0 <= cost < inf:
         return usage
-    into, out, cached, written = (one if type(one) is int and one >= 0 else 0 for one in (into, out, cached, written))
-    cost = cost if isinstance(cost, int | float) and 0 <= cost < inf else 0.0
-    return Usage(
-        input_tokens=into, output_tokens=out, cached_tokens=cached, cache_write_tokens=written, cost=float(cost)
-    )
+    known = {name: one for name, one in zip(names, counts, strict=True) if type(one) is int and one >= 0}
+    return Usage(**known, cost=float(cost) if isinstance(cost, int | float) and 0 <= cost < inf else 0.0)
 
 
 class Spent:

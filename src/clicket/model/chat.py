@@ -100,12 +100,13 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """`cached_tokens` and `cache_write_tokens` are parts of the input: the vendor read them from its prompt cache, or wrote them to it.
-    `cost` is in the currency of the prices."""
+    `reasoning_tokens` are a part of the output, where the vendor counts them. `cost` is in the currency of the prices."""
 
     input_tokens: int = msgspec.field(default_factory=int)  # these two are in the JSON also when nothing was used
     output_tokens: int = msgspec.field(default_factory=int)
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
     cost: float = 0.0
 
     @property
@@ -118,6 +119,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost=self.cost + other.cost,
         )
 

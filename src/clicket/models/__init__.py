@@ -17,7 +17,9 @@ pieces as they arrive.
     openai, anthropic             the models of one vendor: request bodies and fallbacks
     anthropic_request             the conversation in the form of Anthropic's Messages API
     anthropic_cache               which parts of it the vendor's prompt cache keeps
-    openai_reply, anthropic_reply replies of a vendor, whole or streamed
+    responses                     OpenAI's Responses API, in place of chat completions
+    responses_request             the conversation as its items
+    *_reply                       replies of a vendor, whole or streamed
     connection, clients           sending requests; one SDK client for each event loop
     server_sent_events            the parser of streams
     reply_builder                 a `ChatReply` from the pieces of a stream

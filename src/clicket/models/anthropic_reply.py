@@ -43,6 +43,7 @@ class BlockReader:
         self._blocks: list[Any] = []
         self._reason: Any = None
         self._counts: dict[str, int] = {}
+        self._thinking = 0
 
     def whole(self, answer: Any) -> None:
         blocks = field(answer, "content")
@@ -90,6 +91,7 @@ class BlockReader:
             cached_tokens=read[1],
             cache_write_tokens=read[2],
             output_tokens=self._counts.get("output_tokens", 0),
+            reasoning_tokens=self._thinking,
         )
         blocks = self._kept()
         return self._answer.reply(
@@ -177,3 +179,5 @@ class BlockReader:
             value = field(used, one)
             if value is not None:  # later counts replace earlier ones
                 self._counts[one] = token_count(value)
+        thinking = field(field(used, "output_tokens_details"), "thinking_tokens")
+        self._thinking = token_count(thinking) or self._thinking

@@ -73,6 +73,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     choice: bool = True
     """`tool_choice` is accepted."""
     tools: bool = True
+    reasoning: bool = True
+    """The server takes back reasoning that only it can read."""
     cache: bool = True
     """The prompt may be marked for the vendor's cache."""
     defer: bool = True
@@ -199,7 +201,8 @@ class Connection:
     def _read(self, reader: Reader, got: Any) -> None:
         wrong = field(got, "error")
         if wrong:  # some gateways send an error with status 200
-            raise stream_error({"error": wrong if isinstance(wrong, dict) else str(wrong)}, self.endpoint)
+            told = {name: field(wrong, name) for name in ("type", "code", "message")}
+            raise stream_error({"error": told if any(told.values()) else str(wrong)}, self.endpoint)
         try:
             reader.whole(got)
         except ClicketError:

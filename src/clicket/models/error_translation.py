@@ -37,7 +37,16 @@ _UNKNOWN = re.compile(
     r"|requires?\b|disabled",
     re.IGNORECASE,
 )
-_FINAL = ("invalid_request", "context_length", "insufficient_quota", "content_filter", "not_found", "billing")
+_FINAL = (
+    "invalid_request",
+    "invalid_prompt",
+    "policy",
+    "context_length",
+    "insufficient_quota",
+    "content_filter",
+    "not_found",
+    "billing",
+)
 
 
 class ToolsRefused(ClicketError):

@@ -27,12 +27,12 @@ _KINDS: dict[str, Callable[..., ChatModel]] = {
     "pydantic-ai": _of_pydantic_ai,
     "script": ScriptModel,
 }
-_GIVEN = ("base_url", "max_tokens", "options", "timeout", "prices", "tools", "cache")
+_GIVEN = ("base_url", "max_tokens", "options", "timeout", "prices", "tools", "api", "cache")
 _OPTIONS = ("kind", "model", "api_key_env", *_GIVEN)
 _OF_CHAIN = ("on", "first_piece", "next_piece", "hold")
 _OF_KIND = {
     "openai": ("api_key_env", *(name for name in _GIVEN if name != "cache")),
-    "anthropic": ("api_key_env", *_GIVEN),
+    "anthropic": ("api_key_env", *(name for name in _GIVEN if name != "api")),
     "pydantic-ai": ("max_tokens", "options", "timeout"),
     "script": (),
 }

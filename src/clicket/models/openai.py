@@ -1,4 +1,4 @@
-"""Models behind OpenAI's chat completions API, of OpenAI or of any server with the same protocol.
+"""Models behind OpenAI's chat completions API, of OpenAI or of any server with the same protocol; or behind its Responses API.
 
 Servers differ in their support of structured output. The strictest form is tried first: a schema, then JSON without a schema,
 then an instruction in the prompt. What a server refuses is not sent to it again. The same holds for the two names of the token
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
+from clicket.errors import UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer, TypedBy
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
@@ -21,6 +22,8 @@ from clicket.models.found_tools import in_wire_names
 from clicket.models.openai_reply import ChatReader
 from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
+from clicket.models.responses import Responses
+from clicket.models.responses_request import failure_text
 from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema
 from clicket.models.transcript import AssistantTurn, Names, as_object_text, turns
 from clicket.tools.answer_schema import answer_schema
@@ -55,8 +58,9 @@ class OpenAIModel:
     `prices` are those of a million tokens, `{"input": 3.0, "output": 15.0, "cached": 0.3}`, for `usage.cost`. `tools="schema"`
     asks for tool calls by structured output, for models without tools; "auto" does so when a server refuses tools, "native"
     never. `typed_by` is how an agent asks for an answer of a type: by "schema" from OpenAI and Azure, by a "tool" from other servers; it
-    can be set. `client` is an `AsyncOpenAI` of your own, which you close. Without it connections stay open until `close()` or the end
-    of the event loop, and a model can be used from any loop.
+    can be set. `api="responses"` uses the Responses API, which keeps a model's reasoning from step to step; the vendor stores nothing
+    unless `options` has `store`. `client` is an `AsyncOpenAI` of your own, which you close. Without it connections stay open until
+    `close()` or the end of the event loop, and a model can be used from any loop.
     """
 
     def __init__(
@@ -70,8 +74,11 @@ class OpenAIModel:
         options: Mapping[str, Any] | None = None,
         prices: Mapping[str, float] | None = None,
         tools: ToolMode = "auto",
+        api: Literal["chat", "responses"] = "chat",
         client: AsyncOpenAI | None = None,
     ) -> None:
+        if api not in ("chat", "responses"):
+            raise UsageError(f"api must be 'chat' or 'responses', not {api!r}: which of OpenAI's APIs is asked.")
         self._connection = Connection(
             _OPENAI,
             model,
@@ -84,7 +91,7 @@ class OpenAIModel:
             client=client,
         )
         self._connection.prefer(limit=_LIMITS[0] if self._connection.address is None else _LIMITS[1])
-        self._api = _Chat(model, max_tokens, options or {})
+        self._api = (Responses if api == "responses" else _Chat)(model, max_tokens, options or {})
         self._model = model
         # Other servers that bind the answer to a schema often do so from its first letter, and then no tool can be called.
         own = getattr(client, "base_url", None) or self._connection.address
@@ -216,10 +223,4 @@ def _written(one: ChatMessage | AssistantTurn, names: Names) -> list[dict[str, A
     param = {"role": "assistant", "content": message.content or None, "tool_calls": calls}
     results = (in_wire_names(use, result, names) for use, result in zip(message.uses, one.results, strict=True))
     answered = zip(one.ids, results, strict=True)
-    return [param, *({"role": "tool", "tool_call_id": id, "content": _result(result)} for id, result in answered)]
-
-
-def _result(result: ChatMessage) -> str:
-    """The API has no field that marks a failed call."""
-    failed = result.failed and not result.content.startswith("Error: ")
-    return f"Error: {result.content}" if failed else result.content
+    return [param, *({"role": "tool", "tool_call_id": id, "content": failure_text(result)} for id, result in answered)]

@@ -92,11 +92,14 @@ class ChatReader:
         if used is None:
             return
         asked = token_count(field(used, "prompt_tokens"))
-        cached = token_count(field(field(used, "prompt_tokens_details"), "cached_tokens"))
+        details = field(used, "prompt_tokens_details")
+        cached = min(token_count(field(details, "cached_tokens")), asked)
         self._usage = Usage(
             input_tokens=asked,
             output_tokens=token_count(field(used, "completion_tokens")),
-            cached_tokens=min(cached, asked),
+            cached_tokens=cached,
+            cache_write_tokens=min(token_count(field(details, "cache_write_tokens")), asked - cached),
+            reasoning_tokens=token_count(field(field(used, "completion_tokens_details"), "reasoning_tokens")),
         )
 
 

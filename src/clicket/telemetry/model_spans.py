@@ -194,6 +194,8 @@ def _replied(reply: ChatReply, first: float | None) -> dict[str, Any]:
         facts["gen_ai.usage.cache_read.input_tokens"] = reply.usage.cached_tokens
     if reply.usage.cache_write_tokens:
         facts["gen_ai.usage.cache_creation.input_tokens"] = reply.usage.cache_write_tokens
+    if reply.usage.reasoning_tokens:
+        facts["gen_ai.usage.reasoning.output_tokens"] = reply.usage.reasoning_tokens
     if reply.usage.cost:
         facts["clicket.cost"] = reply.usage.cost
     if reply.id:

@@ -18,8 +18,23 @@ NUMBERS: st.SearchStrategy[Any] = st.one_of(st.integers(), st.floats(), st.boole
 
 @given(NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
 def test_figures_are_counted_only_if_they_can_be(one: Any, two: Any, three: Any, four: Any, cost: Any) -> None:
-    usage = counted(Usage(input_tokens=one, output_tokens=two, cached_tokens=three, cache_write_tokens=four, cost=cost))
-    for figure in (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens):
+    usage = counted(
+        Usage(
+            input_tokens=one,
+            output_tokens=two,
+            cached_tokens=three,
+            cache_write_tokens=four,
+            reasoning_tokens=four,
+            cost=cost,
+        )
+    )
+    for figure in (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    ):
         assert type(figure) is int
         assert figure >= 0
     assert 0 <= usage.cost < float("inf")

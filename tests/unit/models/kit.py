@@ -28,6 +28,10 @@ def openai_model(provider: Provider, **options: Any) -> OpenAIModel:
     return OpenAIModel("gpt-x", base_url=f"{provider.url}/v1", api_key=KEY, **options)
 
 
+def responses_model(provider: Provider, **options: Any) -> OpenAIModel:
+    return OpenAIModel("gpt-x", base_url=f"{provider.url}/v1", api_key=KEY, api="responses", **options)
+
+
 def anthropic_model(provider: Provider, **options: Any) -> AnthropicModel:
     return AnthropicModel("claude-x", base_url=provider.url, api_key=KEY, **options)
 
@@ -55,6 +59,13 @@ def result(id: str, text: str, *, failed: bool = False) -> ChatMessage:
 
 def says(make: Make, text: str = "", *calls: tuple[str, str, str]) -> dict[str, Any]:
     """An answer of the provider; arguments are the texts that a model wrote."""
+    if make is responses_model:
+        part = {"type": "output_text", "text": text, "annotations": []}
+        said = {"type": "message", "id": "msg_1", "role": "assistant", "content": [part]}
+        items = [
+            {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": n, "arguments": a} for id, n, a in calls
+        ]
+        return {"output": [*([said] if text else []), *items]}
     if make is openai_model:
         made = [{"id": id, "type": "function", "function": {"name": n, "arguments": a}} for id, n, a in calls]
         return {"content": text or None, **({"tool_calls": made} if made else {})}

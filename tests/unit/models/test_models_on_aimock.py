@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.models_kit.aimock import Aimock, answer, calls, failure, serving
-from tests.models_kit.transcripts import anthropic_model, openai_model, taken_by_both
+from tests.models_kit.transcripts import anthropic_model, openai_model, responses_model, taken_by_both
 from tests.models_kit.vendor_rules import accepted
 
 from clicket.errors import ClicketError, RetryableError
@@ -21,6 +21,11 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 TOOLS = (ToolOffer(name="math.add one", description="Adds.", input_schema=SCHEMA), ToolOffer(name="now"))
 ASKED = ChatRequest(messages=(ChatMessage(role="user", content="What is 1 + 1?"),), tools=TOOLS)
 
+MAKES: dict[str, Callable[[Aimock], Any]] = {
+    "openai": openai_model,
+    "anthropic": anthropic_model,
+    "responses": responses_model,
+}
 Ask = Callable[[ChatRequest], Any]
 
 
@@ -53,10 +58,10 @@ class Asking:
         return reply
 
 
-@pytest.fixture(params=["openai", "anthropic", "openai-stream", "anthropic-stream"])
+@pytest.fixture(params=["openai", "anthropic", "responses", "openai-stream", "anthropic-stream", "responses-stream"])
 async def ask(request: pytest.FixtureRequest, server: Aimock) -> AsyncIterator[Asking]:
     vendor, _, stream = request.param.partition("-")
-    made = (openai_model if vendor == "openai" else anthropic_model)(server)
+    made = MAKES[vendor](server)
     yield Asking(made, bool(stream))
     await made.close()
 
@@ -100,7 +105,8 @@ async def test_tool_calls_and_what_is_said_next(server: Aimock, ask: Asking) -> 
     assert then.text == "It is 2."
     for one in server.asked:
         accepted(one.path, one.body)
-    assert name in json.dumps(server.asked[-1].body["messages"])
+    last = server.asked[-1].body
+    assert name in json.dumps(last.get("messages") or last["input"])
 
 
 @pytest.mark.parametrize(

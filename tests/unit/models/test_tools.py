@@ -183,22 +183,23 @@ async def test_thoughts_of_others_are_shown(provider: Provider, streamed: bool, 
 @STREAMED
 async def test_what_it_cost(provider: Provider, make: Make, streamed: bool) -> None:
     if make is openai_model:
-        details = {"cached_tokens": 100_000}
+        details = {"cached_tokens": 100_000, "cache_write_tokens": 50_000}
         usage = {"prompt_tokens": 300_000, "completion_tokens": 10_000, "prompt_tokens_details": details}
+        usage["completion_tokens_details"] = {"reasoning_tokens": 8_000}
     else:
         usage = {"input_tokens": 150_000, "cache_read_input_tokens": 100_000, "cache_creation_input_tokens": 50_000}
-        usage["output_tokens"] = 10_000
+        usage |= {"output_tokens": 10_000, "output_tokens_details": {"thinking_tokens": 8_000}}
     provider.answers = [{**says(make, "a"), "usage": usage}] * 2
     prices = {"input": 3.0, "output": 15.0, "cached": 0.3, "cache_write": 4.0}
     reply = await ask(make(provider, prices=prices), asks(), streamed=streamed)
     written = 10_000 if make is openai_model or not streamed else 1  # the provider's last event has 1
-    stored = 0 if make is openai_model else 50_000
-    cost = (200_000 - stored) * 3e-6 + 100_000 * 0.3e-6 + stored * 4e-6 + written * 15e-6
+    cost = 150_000 * 3e-6 + 100_000 * 0.3e-6 + 50_000 * 4e-6 + written * 15e-6
     assert reply.usage == Usage(
         input_tokens=300_000,
         output_tokens=written,
         cached_tokens=100_000,
-        cache_write_tokens=stored,
+        cache_write_tokens=50_000,
+        reasoning_tokens=8_000,
         cost=reply.usage.cost,
     )
     assert reply.usage.cost == pytest.approx(cost)

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.adapters.provider import Chat, Messages, check_calls
+from tests.adapters.provider import Responses as ResponsesServer
 from tests.models_kit.vendor_rules import accepted
 from tests.unit.models.kit import ADD, READ, assistant, result, user
 
@@ -16,6 +17,7 @@ from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer, ToolUse
 from clicket.models.anthropic import _Messages
 from clicket.models.connection import Capabilities
 from clicket.models.openai import _Chat
+from clicket.models.responses import Responses
 from clicket.models.transcript import AssistantTurn, Names, as_object, as_object_text, turns
 
 ANY = st.sampled_from(["", " ", "a", "\ud800 half a character"]) | st.text(st.characters(codec=None), max_size=8)
@@ -33,11 +35,24 @@ KEPT = st.lists(
         ]
     ),
     max_size=4,
-).map(lambda blocks: {"anthropic": blocks})
+)
+ITEMS = st.lists(
+    st.sampled_from(
+        [
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "g"},
+            {"type": "reasoning", "id": "rs_2", "summary": []},
+            {"type": "message", "id": "msg_1", "length": 1},
+            {"type": "message", "length": 1, "phase": "commentary"},
+            {"type": "function_call", "id": "fc_1"},
+        ]
+    ),
+    max_size=4,
+)
+VENDOR = st.builds(lambda blocks, items: {"anthropic": blocks, "openai": items}, KEPT, ITEMS)
 MESSAGES = st.one_of(
     st.builds(ChatMessage, role=st.just("user"), content=ANY),
     st.builds(ChatMessage, role=st.just("system"), content=ANY),
-    st.builds(ChatMessage, role=st.just("assistant"), content=ANY, uses=USES, vendor=st.none() | KEPT),
+    st.builds(ChatMessage, role=st.just("assistant"), content=ANY, uses=USES, vendor=st.none() | VENDOR),
     st.builds(ChatMessage, role=st.just("tool"), content=ANY, use_id=IDS, failed=st.booleans()),
 )
 
@@ -74,6 +89,11 @@ def test_every_request_is_one_that_the_vendors_take(messages: Any, tools: Any, c
     Chat.check(body)
     check_calls(call for message in body["messages"] for call in message.get("tool_calls") or ())
     json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    for store in (False, True):
+        body = Responses("m", None, {"store": store}).body(request, caps, Names(request))
+        accepted("/v1/responses", body)
+        ResponsesServer.check(body)
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
 
 
 @given(arguments=ARGUMENTS)

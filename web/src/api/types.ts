@@ -766,12 +766,13 @@ export interface TurnPage {
   after: number | null;
 }
 
-/** `cached_tokens` and `cache_write_tokens` are parts of the input: the vendor read them from its prompt cache, or wrote them to it. `cost` is in the currency of the prices. */
+/** `cached_tokens` and `cache_write_tokens` are parts of the input: the vendor read them from its prompt cache, or wrote them to it. `reasoning_tokens` are a part of the output, where the vendor counts them. `cost` is in the currency of the prices. */
 export interface Usage {
   input_tokens: number;
   output_tokens: number;
   cached_tokens?: number;
   cache_write_tokens?: number;
+  reasoning_tokens?: number;
   cost?: number;
 }
 

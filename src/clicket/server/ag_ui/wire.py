@@ -58,6 +58,8 @@ def token_usage(usage: Usage) -> list[Event]:
         counted["cachedInputTokens"] = min(usage.cached_tokens, usage.input_tokens)
     if usage.cache_write_tokens:
         counted["cacheWriteInputTokens"] = min(usage.cache_write_tokens, usage.input_tokens)
+    if usage.reasoning_tokens:
+        counted["reasoningTokens"] = min(usage.reasoning_tokens, usage.output_tokens)
     return [counted]
 
 

@@ -28,6 +28,7 @@ class Provider:
     An answer with an HTTP `status` is sent as it is: `status`, `headers` and `body`, a value or a text. `refuses` may return why a
     request is refused, as a server would that knows less than the vendor's. With `keeps_alive` a connection serves more
     than one request; `connections` counts them. One that `is_picky` parses the arguments of earlier calls, as templates do.
+    Without `checks` requests are taken as they are.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class Provider:
         self.pauses: dict[str, asyncio.Event] = {}
         self.keeps_alive = False
         self.is_picky = False
+        self.checks = True
         self.connections = 0
         self.url = ""
 
@@ -86,7 +88,8 @@ async def _exchange(provider: Provider, reader: asyncio.StreamReader, writer: as
     provider.heads.append(head)
     kind = {"/v1/messages": Messages, "/v1/chat/completions": Chat, "/v1/responses": Responses}[path.split("?")[0]]
     try:
-        kind.check(body)
+        if provider.checks:
+            kind.check(body)
         if provider.is_picky and kind is Chat:
             check_calls(call for message in body["messages"] for call in message.get("tool_calls") or ())
         if (why_not := provider.refuses(body)) is not None:

@@ -5,6 +5,8 @@
     openai_calls        tool calls in objects and streams of OpenAI's APIs
     langchain           tools of clicket as LangChain tools, and the reverse
     pydantic_ai         a toolset for pydantic-ai, and its models for agents of clicket
+    openai_agents       tools for the OpenAI Agents SDK
+    claude_agent        an MCP server for the Claude Agent SDK
     temporal, dbos      a call as an activity of Temporal, as a step of DBOS
     response_run        runs the tool calls of one response
     tool_request        one tool call as a model wrote it, and its id

@@ -9,17 +9,15 @@ agent, because the runtime has already retried transient errors.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from clicket.adapters.response_run import answer
-from clicket.adapters.runtime_access import Offer, ToolCatalog, offers
+from clicket.adapters.runtime_access import Offer, ToolCatalog, caller_of, loop_of, offers
 from clicket.adapters.tool_request import ToolRequest, local_key
 from clicket.adapters.tool_search import chosen_offers
 from clicket.bridge import on_loop
 from clicket.errors import UsageError
 from clicket.pydantic_ai_model import PydanticAIModel
-from clicket.sync import Runtime as SyncRuntime
 from clicket.tool_search import chosen_limit
 from clicket.tools.provider_schema import shown
 
@@ -60,8 +58,8 @@ class ClicketToolset(AbstractToolset[Any]):
     def __init__(self, rt: Any, thread: str, *, id: str | None = None, max_offered: int | None = None) -> None:
         chosen_limit(False, max_offered)
         self._max_offered = max_offered
-        self._caller = rt._runtime if isinstance(rt, SyncRuntime) else rt
-        self._sync = rt if isinstance(rt, SyncRuntime) else None
+        self._rt = rt
+        self._caller = caller_of(rt)
         self._thread = thread
         self._id = id
         self._catalog = ToolCatalog([])
@@ -70,14 +68,6 @@ class ClicketToolset(AbstractToolset[Any]):
     def id(self) -> str | None:
         return self._id
 
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        """The loop of the runtime; a blocking one has its own."""
-        if self._sync is None:
-            return asyncio.get_running_loop()
-        if self._sync._thread is None:
-            raise UsageError("the runtime is not open; use it inside `with clicket.sync.Runtime(...) as rt:`.")
-        return self._sync._thread.loop
-
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         async def look() -> tuple[ToolCatalog, list[Offer]]:
             catalog = await ToolCatalog.of(self._caller)
@@ -85,7 +75,7 @@ class ClicketToolset(AbstractToolset[Any]):
             choice = await chosen_offers(self._caller, self._thread, max_offered=self._max_offered, found=found)
             return catalog, choice.shown
 
-        self._catalog, listed = await on_loop(self._loop(), look)
+        self._catalog, listed = await on_loop(loop_of(self._rt), look)
         return {
             offer.wire: ToolsetTool(
                 toolset=self,
@@ -111,7 +101,7 @@ class ClicketToolset(AbstractToolset[Any]):
         catalog = self._catalog
         key = local_key(request, 0)
         made = await on_loop(
-            self._loop(), lambda: answer(self._caller, catalog, request, thread=self._thread, turn=turn, key=key)
+            loop_of(self._rt), lambda: answer(self._caller, catalog, request, thread=self._thread, turn=turn, key=key)
         )
         if made.failed:
             raise ToolFailed(made.text)

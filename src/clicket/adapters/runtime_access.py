@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
@@ -11,7 +12,7 @@ from clicket.model.names import wire_names
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
 
-__all__ = ["ListedTool", "Offer", "ToolCatalog", "offers", "sync_or_async"]
+__all__ = ["ListedTool", "Offer", "ToolCatalog", "caller_of", "loop_of", "offers", "sync_or_async"]
 
 T = TypeVar("T")
 
@@ -78,6 +79,20 @@ async def offers(rt: Caller, thread: str | None, catalog: ToolCatalog | None = N
         return found
     available = set(await hub(thread).available())
     return [offer for offer in found if offer.name in available]
+
+
+def caller_of(rt: Any) -> Any:
+    """The async runtime of a blocking one; anything else as it is."""
+    return rt._runtime if isinstance(rt, SyncRuntime) else rt
+
+
+def loop_of(rt: Any) -> asyncio.AbstractEventLoop:
+    """The loop that the runtime's calls run on: this one, or the blocking runtime's own."""
+    if not isinstance(rt, SyncRuntime):
+        return asyncio.get_running_loop()
+    if rt._thread is None:
+        raise UsageError("the runtime is not open; use it inside `with clicket.sync.Runtime(...) as rt:`.")
+    return rt._thread.loop
 
 
 def sync_or_async(rt: Any, work: Callable[[Caller], Coroutine[Any, Any, T]]) -> Any:

@@ -12,9 +12,13 @@ from clicket.model.ids import provider_prefix
 from clicket.tools.model_arguments import tidy
 from clicket.vault import holds_secret
 
-__all__ = ["INCOMPLETE", "ToolRequest", "call_id", "local_key"]
+__all__ = ["INCOMPLETE", "ToolRequest", "call_id", "local_key", "turn_of"]
 
 INCOMPLETE = "invalid_input: the stream ended before this call was complete, so it was not run. Make the call again."
+
+
+_UNIQUE = 16
+"""Characters of an id that is random."""
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +46,12 @@ def local_key(request: ToolRequest, position: int) -> str:
     """Identifies a call in its response: by its id (or else its position), tool and arguments."""
     mark = request.id or f"#{position}"
     return json.dumps([mark, request.kind, request.name, _canonical(request.arguments)])
+
+
+def turn_of(request: ToolRequest) -> str | None:
+    """For frameworks that do not tell which response a call belongs to: its own id, if that is a vendor's and not a counter that a later
+    response may use again."""
+    return request.id if len(request.id) >= _UNIQUE else None
 
 
 def call_id(thread: str, turn: str, key: str, provider: str = "") -> str:

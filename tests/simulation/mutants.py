@@ -1238,8 +1238,8 @@ _AGENTS = (
         (
             Change(
                 "agents/tool_step.py",
-                "            elif record.state.is_terminal:\n                result = result_of(record)",
-                "            elif record.state is _COMPLETED:\n                result = result_of(record)",
+                "            elif record.state.is_terminal:\n                result = await after_call(",
+                "            elif record.state is _COMPLETED:\n                result = await after_call(",
             ),
         ),
         "Each background call's result enters the conversation once, also that of one that failed.",

@@ -92,7 +92,8 @@ class TurnTries(Tries):
             raise
 
     async def _reserved(self, one: Try, request: ChatRequest) -> ChatRequest:
-        turn, since = self._turn, self._turn.clock.monotonic()
+        turn = self._turn
+        since = self._turn.clock.monotonic()
 
         async def renew(_: ChatRequest) -> ChatRequest:
             if self._renew is not None:
@@ -117,29 +118,40 @@ class TurnTries(Tries):
         self._pieces = True
 
     async def _in_time(self, work: Awaitable[T]) -> T:
-        turn, most = self._turn, self._turn.limits.max_seconds
+        turn = self._turn
+        most = self._turn.limits.max_seconds
         if most is None:
             return await work
         return await within(turn, max(turn.spent.seconds_left(most) - self.took, 0.0), work)
 
     async def failed(self, one: Try, failed: FailedTry) -> None:
         turn = self._turn
-        usage, note = Usage(), None
+        usage = Usage()
+        note = None
         if failed.reply is not None:
             reply, note = priced(turn, one.model, failed.reply, self.reserved)
             usage = reply.usage
         self._tried.append(f"{failed.model}: {failed.reason}")
-        step, error = turn.steps + 1, hide_text(failed.error)
+        step = turn.steps + 1
+        error = hide_text(failed.error)
         if not turn.lost:
             turn.spent.usage = turn.spent.usage + usage
             then = f"{failed.next} is asked" if failed.next else "no other model is left"
             turn.write(
                 f"Step {step}: {failed.model} gave no answer ({failed.reason}: {error}); {then}.",
                 Tried(
-                    step=step, model=failed.model, reason=failed.reason, error=error, took=failed.seconds, next=failed.next,
-                    pieces=self._pieces, usage=usage, spend=note, at=turn.clock.now(),
+                    step=step,
+                    model=failed.model,
+                    reason=failed.reason,
+                    error=error,
+                    took=failed.seconds,
+                    next=failed.next,
+                    pieces=self._pieces,
+                    usage=usage,
+                    spend=note,
+                    at=turn.clock.now(),
                 ),
-            )  # fmt: skip
+            )
         if note is not None:
             await settle(turn, step, note, usage)
         await turn.flush()

@@ -57,13 +57,19 @@ async def asked_once(
     tried: Sequence[str] = (),
 ) -> ChatReply:
     """`on_piece` is called for each piece that readers may get. `tried`: what failed before, for the trace."""
-    trace, streamed = MODEL_TRACE.get(), bool(turn.feed.readers) and isinstance(model, StreamingModel)
+    trace = MODEL_TRACE.get()
+    streamed = bool(turn.feed.readers) and isinstance(model, StreamingModel)
     if trace is None:
         return await (_streamed(turn, request, send, (on_piece,)) if streamed else send(request, None))
     with trace.request(
-        model, request,
-        agent=turn.agent, thread=turn.thread, streamed=streamed, mask=turn.sensitive.message, tried=tried,
-    ) as span:  # fmt: skip
+        model,
+        request,
+        agent=turn.agent,
+        thread=turn.thread,
+        streamed=streamed,
+        mask=turn.sensitive.message,
+        tried=tried,
+    ) as span:
         first = span.first_piece
         reply = await (_streamed(turn, request, send, (first, on_piece)) if streamed else send(request, None))
         if isinstance(reply, ChatReply):

@@ -259,7 +259,8 @@ class _Alone:
         self._held[key] = hold
 
     async def ask(self, one: Try) -> ChatReply:
-        trace, request = MODEL_TRACE.get(), one.fit(self._request)
+        trace = MODEL_TRACE.get()
+        request = one.fit(self._request)
         if trace is None:
             return await one.send(request, self._tell)
         streamed = self._tell is not None and isinstance(one.model, StreamingModel)
@@ -310,7 +311,8 @@ def _links(models: Sequence[Any]) -> tuple[_Link, ...]:
     for model in models:
         name = str(getattr(model, "name", "") or type(model).__name__)
         address = str(getattr(model, "address", "") or "")
-        label, number = name, 1
+        label = name
+        number = 1
         while any(link.label == label for link in links):
             number += 1
             label = f"{name}#{number}"

@@ -146,14 +146,6 @@ async def test_what_stands_beside_the_content_comes_back_to_the_vendor() -> None
     assert answer.name == WIRE
 
 
-async def test_blocks_that_an_earlier_version_stored_are_read() -> None:
-    thought = {"type": "thinking", "thinking": "tea?", "signature": "s"}
-    model = answering("3")
-    said = ChatMessage(role="assistant", content="a", vendor={"langchain": [thought]})
-    await as_model(model).chat(ChatRequest(messages=(*request().messages, said, *request().messages)))
-    assert model.asked[0][1].content == [thought]
-
-
 async def test_a_structured_answer_is_asked_for_in_the_prompt() -> None:
     model = answering('{"a": 1}')
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}

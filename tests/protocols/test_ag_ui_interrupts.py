@@ -257,7 +257,7 @@ async def test_the_events_of_a_sub_agent_are_attributed_to_it() -> None:
         [started], [finished] = made.of("SUBAGENT_STARTED"), made.of("SUBAGENT_FINISHED")
         outer, inner = made.of("TOOL_CALL_START")
         assert (started["name"], started["parentToolCallId"]) == ("worker", outer["toolCallId"])
-        assert finished["result"] == {"text": "I paid.", "stopped": "finished", "ended": "stop"}
+        assert finished["result"] == {"text": "I paid.", "stopped": "finished", "ended": "stop", "value": None}
         assert inner["subagentRunId"] == started["subagentRunId"]
         results = made.of("TOOL_CALL_RESULT")
         assert [result.get("subagentRunId") for result in results] == [started["subagentRunId"], None]

@@ -57,6 +57,9 @@ class Chain:
         self.after_tool: tuple[Method, ...] = _of(listed, "after_tool")
         self.at_end: tuple[Method, ...] = _of(listed, "at_end")
 
+    def __repr__(self) -> str:
+        return f"<middleware {', '.join(self.names) or 'none'}>"
+
 
 def _checked(middleware: Iterable[object]) -> list[object]:
     if isinstance(middleware, str) or not isinstance(middleware, Iterable):

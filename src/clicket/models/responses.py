@@ -15,6 +15,7 @@ from clicket.models.responses_reply import ItemReader
 from clicket.models.responses_request import function_tool, input_items
 from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema
 from clicket.models.transcript import Names
+from clicket.tools.answer_schema import answer_schema
 
 __all__ = ["Responses"]
 
@@ -41,8 +42,8 @@ class Responses:
         form = _FORMS[caps.form] if request.schema is not None else "words"
         messages = request.messages if form == "json_schema" else with_schema(request)
         if form == "json_schema":
-            strict = request.schema is not None and "anyOf" not in request.schema  # not accepted at the top level
-            schema = {"name": request.schema_name, "schema": request.schema, "strict": strict}
+            bound = answer_schema(request.schema, "openai") if request.schema is not None and caps.strict else None
+            schema = {"name": request.schema_name, "schema": bound or request.schema, "strict": bound is not None}
             body["text"] = {**(options.get("text") or {}), "format": {"type": "json_schema", **schema}}
         elif form == "json_object":
             body["text"] = {**(options.get("text") or {}), "format": {"type": "json_object"}}
@@ -62,6 +63,8 @@ class Responses:
         refused = is_refusal(error)
         if refused and error.body and caps.reasoning and blames(error, _BLAMES_REASONING):
             return msgspec.structs.replace(caps, reasoning=False)
+        if refused and request.schema is not None and caps.strict and caps.form == 0 and blames(error, ("strict",)):
+            return msgspec.structs.replace(caps, strict=False)
         if refused and request.schema is not None and caps.form < len(_FORMS) - 1 and blames(error, _BLAMES_FORM):
             return msgspec.structs.replace(caps, form=caps.form + 1)
         if not request.tools:

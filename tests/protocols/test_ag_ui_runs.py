@@ -43,6 +43,7 @@ async def test_a_run_from_its_first_to_its_last_event(tmp_path: Path) -> None:
             "text": TURN[1],
             "stopped": "finished",
             "ended": "stop",
+            "value": None,
             "steps": 2,
             "calls": 1,
             "turn": 1,

@@ -13,8 +13,8 @@ from clicket.settings import FILE_NAME
 __all__ = ["name_objection"]
 
 _OPTIONAL = frozenset(
-    "agents anthropic anyio apsw chardet cryptography docstring_parser fastembed httpcore2 httptools httpx2 jsonschema_rs jwt langchain_core "
-    "markdown_it matplotlib mcp mcp_types msgspec numpy openai opentelemetry pandas prometheus_client psycopg "
+    "agents anthropic anyio apsw cryptography docstring_parser fastembed httpcore2 httptools httpx2 jsonschema_rs jwt langchain_core "
+    "chardet markdown_it matplotlib mcp mcp_types msgspec numpy openai opentelemetry pandas prometheus_client psycopg "
     "pydantic pydantic_ai pydantic_core pypdf redis rich sentence_transformers sitecustomize starlette typer "
     "typing_extensions usercustomize uvicorn uvloop dbos nats ray temporalio".split()
 )

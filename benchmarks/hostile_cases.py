@@ -15,11 +15,11 @@ import msgspec
 from pydantic import BaseModel
 
 from clicket import NativeTool, Runtime, ToolContext, tool
+from clicket.engine.stages import Condition, check_schema
+from clicket.engine.stages.rules import ArgumentValues, CompiledCondition, with_defaults
 from clicket.errors import ClicketError
 from clicket.interpreter.tool.signatures import signature_of
-from clicket.pipeline import Condition, check_schema
-from clicket.pipeline.rules import ArgumentValues, CompiledCondition, with_defaults
-from clicket.printable import escaped
+from clicket.model.printable import escaped
 from clicket.search.extract.html import extract_html
 from clicket.search.extract.mail import extract_mail
 from clicket.search.extract.plain_text import extract_text, markdown

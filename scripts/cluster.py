@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.postgres_server import postgres_server
 
-from clicket.settings import NAMES
+from clicket.runtime.settings.settings import NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
 _START = 60.0

@@ -226,13 +226,13 @@ CODES = {
 
 # Parts with their own errors.
 ERRORS_ELSEWHERE = (
-    "clicket.sandbox.isolation",
-    "clicket.sandbox.launch_resources",
+    "clicket.interpreter.sandbox.isolation",
+    "clicket.interpreter.sandbox.launch_resources",
     "clicket.interpreter.setup.packages",
     "clicket.interpreter.session.exit_reason",
     "clicket.search.findings",
     "clicket.search.engines.adapter",
-    "clicket.web.page_fetch",
+    "clicket.search.web.page_fetch",
 )
 
 EVENTS = {
@@ -256,12 +256,12 @@ EVENTS = {
 
 # Values that methods return, beside those that are exported.
 GIVEN = {
-    "clicket.engine.handles": ["CallHandle"],
+    "clicket.engine.actions.handles": ["CallHandle"],
     "clicket.model": ["Page", "Attempt", "Stage"],
-    "clicket.runtime": ["ToolInfo", "Cache"],
+    "clicket.runtime.runtime": ["ToolInfo", "Cache"],
     "clicket.ports": ["CacheStats"],
     "clicket.engine": ["Recovered"],
-    "clicket.pipeline": ["Request"],
+    "clicket.engine.stages": ["Request"],
     "clicket.tools.rest": ["Connection"],
     "clicket.tools": ["Session"],
 }
@@ -481,7 +481,7 @@ def tool_options() -> str:
 
 
 def settings() -> str:
-    from clicket.settings import NAMES, Settings
+    from clicket.runtime.settings.settings import NAMES, Settings
 
     complete("settings", SETTINGS, NAMES)
     values = Settings()

@@ -32,7 +32,7 @@ from typer.main import get_command
 from clicket import Settings
 from clicket.cli.app import app
 from clicket.client import SyncClient
-from clicket.settings import NAMES
+from clicket.runtime.settings.settings import NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"

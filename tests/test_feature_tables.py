@@ -15,7 +15,7 @@ from pkgutil import resolve_name
 import pytest
 from tests.test_docs import FENCE, blocks
 
-from clicket.pipeline import Pipeline
+from clicket.engine.stages import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES = ["docs/comparison.md", "docs/guides/migrating.md"]

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from clicket.journal import Entry
+from clicket.engine.journal import Entry
+from clicket.model.ports.store import CallIdentity
 from clicket.model.unit import Unit
-from clicket.ports.store import CallIdentity
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "clicket"
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if "gc=False" in path.read_text(encoding="utf-8")]

@@ -8,11 +8,11 @@ from typing import Any
 from benchmarks import timing
 from benchmarks.ours.opening import runtime
 from clicket import Runtime, ToolCall, tool
-from clicket.bridge import fulfil
-from clicket.call import Call, Origin
-from clicket.journal import Entry
+from clicket.engine.journal import Entry
+from clicket.engine.live_call import Call, Origin
 from clicket.model.codec import decode
 from clicket.ports import CacheItem
+from clicket.system.bridge import fulfil
 
 _TOGETHER = 100
 

@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 
 from benchmarks import sessions, timing
-from clicket.bridge import Workers
 from clicket.interpreter import Interpreter
 from clicket.interpreter.session.session import BlockEnd, OutputItem, Session
 from clicket.interpreter.setup.session_factory import SessionFactory
 from clicket.interpreter.tool.pool import Pool
 from clicket.sandbox import Sandbox
+from clicket.system.bridge import Workers
 
 GRACE = 0.2
 STUBBORN = """

@@ -12,7 +12,7 @@ from time import perf_counter
 
 from benchmarks import timing
 from benchmarks.ours.recorded import SYNCHRONOUS, Recorded
-from clicket.journal import Entry, Journal
+from clicket.engine.journal import Entry, Journal
 from clicket.ports import Owner, Store, SystemClock
 from clicket.stores.memory import MemoryStore
 from clicket.stores.sqlite import SqliteStore

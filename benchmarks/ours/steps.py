@@ -10,8 +10,8 @@ from typing import Any
 from benchmarks import timing
 from benchmarks.ours.opening import runtime
 from clicket import tool
-from clicket.engine.running import Running
-from clicket.pipeline import Pipeline
+from clicket.engine.lifecycle.running import Running
+from clicket.engine.stages import Pipeline
 
 STEPS: dict[str, tuple[type, str]] = {
     "admit_us": (Pipeline, "admit"),

@@ -27,10 +27,10 @@ from benchmarks.search.figures import has
 from benchmarks.search.model_section import PAGE, section, with_section
 from benchmarks.search.model_server import MODEL, ModelServer, model_server
 from clicket.model.chat import ChatReply, ChatRequest, Usage
+from clicket.model.text.terms import terms
 from clicket.models import OpenAIModel
 from clicket.search import Budget, Index, SearchResult, deep_search
 from clicket.search.llm.numbers import numbers_in
-from clicket.text.terms import terms
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "bench" / "search"

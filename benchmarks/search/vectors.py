@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from clicket.embedding.kinds import embedder_of
+from clicket.models.embedding.kinds import embedder_of
 from clicket.ports import Embedder
 
 __all__ = ["Kept", "minilm"]

@@ -19,10 +19,10 @@ from time import perf_counter, thread_time
 from benchmarks.tool_search.catalog import ListedTool, catalog, many, others
 from benchmarks.tool_search.public import public_sets
 from benchmarks.tool_search.requests import Request, requests
-from clicket.embedding.kinds import embedder_of
+from clicket.models.embedding.kinds import embedder_of
 from clicket.ports import Embedder
-from clicket.tool_search.index import ToolIndex
-from clicket.tool_search.text_similarity import TextSimilarity
+from clicket.tools.search.index import ToolIndex
+from clicket.tools.search.text_similarity import TextSimilarity
 
 FIRST = 5
 FIGURES = {"first": 1, "among_three": 3, "among_five": 5}

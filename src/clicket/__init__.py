@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clicket.engine.stages import Condition, Policy, Rule
     from clicket.errors import (
         AgentBusy,
         ClicketError,
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
     )
     from clicket.kernel import State
     from clicket.model import Event, Record, ToolCall, ToolError, ToolResult
-    from clicket.pipeline import Condition, Policy, Rule
-    from clicket.runtime import Runtime
-    from clicket.settings import Settings
+    from clicket.runtime.runtime import Runtime
+    from clicket.runtime.settings import Settings
     from clicket.tools import DidNotHappen, Happened, NativeTool, ToolContext, Unknown, tool
     from clicket.tools.rest import RestTool
 
@@ -59,9 +59,9 @@ _HOMES = {
     "clicket.errors": "AgentBusy ClicketError Conflict InvalidTransition QueueFull RetryableError StoreUnavailable",
     "clicket.kernel": "State",
     "clicket.model": "Event Record ToolCall ToolError ToolResult",
-    "clicket.pipeline": "Condition Policy Rule",
-    "clicket.runtime": "Runtime",
-    "clicket.settings": "Settings",
+    "clicket.engine.stages": "Condition Policy Rule",
+    "clicket.runtime.runtime": "Runtime",
+    "clicket.runtime.settings": "Settings",
     "clicket.tools": "DidNotHappen Happened NativeTool ToolContext Unknown tool",
     "clicket.tools.rest": "RestTool",
 }

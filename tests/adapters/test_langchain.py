@@ -18,8 +18,8 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from tests.adapters.kit import RUNS, runtime
 
-import clicket.bridge
 import clicket.sync
+import clicket.system.bridge
 from clicket import QueueFull, Runtime, tool
 from clicket.adapters.langchain import as_langchain_tools, from_langchain
 from clicket.errors import UsageError
@@ -151,7 +151,7 @@ async def test_invoke_from_another_thread_and_from_the_loop(monkeypatch: pytest.
         with pytest.raises(UsageError, match="event loop"):
             add.invoke({"a": 1})
         # A sync graph inside the loop runs its tools in threads that wait for the loop, which waits for the graph.
-        monkeypatch.setattr(clicket.bridge, "_PATIENCE", 0.05)
+        monkeypatch.setattr(clicket.system.bridge, "_PATIENCE", 0.05)
         graph = graph_of([add], calling(("c1", "add", {"a": 1})), AIMessage("done"), sync=True)
         with pytest.raises(UsageError, match="blocked"):
             graph.invoke({"messages": [HumanMessage("go")]})

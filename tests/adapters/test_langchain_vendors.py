@@ -26,9 +26,9 @@ from tests.unit.models.kit import (
 from clicket import tool
 from clicket.agents import ReActAgent
 from clicket.errors import ClicketError, RetryableError, UsageError
-from clicket.langchain_model import LangChainModel
 from clicket.model.names import wire_names
 from clicket.models import as_model
+from clicket.models.langchain import LangChainModel
 from clicket.testing import memory_runtime
 
 of_openai = pytest.importorskip("langchain_openai")

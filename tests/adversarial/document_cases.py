@@ -7,6 +7,8 @@ from tests.adversarial.scanner_kit import Case, each, refusing, repeated, varian
 from clicket.interpreter.export.page import _coloured
 from clicket.interpreter.run.task_parser import parse
 from clicket.model.document import Document
+from clicket.model.text.charset import declared_in
+from clicket.model.text.terms import terms
 from clicket.search.extract.html import extract_html, plain_text
 from clicket.search.extract.mail import extract_mail
 from clicket.search.extract.plain_text import extract_text, markdown
@@ -16,9 +18,7 @@ from clicket.search.index.splitter import passages
 from clicket.search.synthesis.quotes import find_span
 from clicket.search.text.names import flattened, name_key, names, own_names
 from clicket.search.text.sentences import sentences
-from clicket.text.charset import declared_in
-from clicket.text.terms import terms
-from clicket.web.result_parser import entries_of
+from clicket.search.web.result_parser import entries_of
 
 __all__ = ["DOCUMENTS"]
 

@@ -18,8 +18,8 @@ MADE: dict[str, str] = {
     "search/index/folder_walk.py:re.compile('|'.join(expressions) if expressions else '(?!)',": "a path for patterns",
     "search/synthesis/answer_types.py:_QUESTIONS": "the type of a question",
     "search/synthesis/quotes.py:re.compile(before + ''.join(parts) + after)": "a quote in a document",
-    "vault/shapes.py:re.compile(whole)": "secrets: markers of every shape",
-    "vault/shapes.py:re.compile(start or re.escape(marker))": "secrets: markers of every shape",
+    "safety/vault/shapes.py:re.compile(whole)": "secrets: markers of every shape",
+    "safety/vault/shapes.py:re.compile(start or re.escape(marker))": "secrets: markers of every shape",
 }
 """Built from text of callers, models or documents. The case of `test_scanners.py` that measures each."""
 

@@ -9,6 +9,7 @@ from tests.adversarial.scanner_kit import Case, each, repeated, variants
 
 from clicket.client.connection import _lines
 from clicket.model.chat import ChatReply, ChatRequest, ToolOffer, Usage
+from clicket.model.text.json_in_text import json_in_text
 from clicket.models.reply_builder import ToolUseBuilder, ignore_delta
 from clicket.models.schema_tools import _read
 from clicket.models.server_sent_events import EventParser
@@ -19,7 +20,6 @@ from clicket.search.llm.numbers import numbers_in
 from clicket.search.llm.parts import add_marks
 from clicket.search.synthesis.citations import check as check_citations
 from clicket.search.synthesis.citations import unmarked
-from clicket.text.json_in_text import json_in_text
 
 __all__ = ["MODELS"]
 

@@ -19,25 +19,25 @@ from tests.adversarial.scanner_kit import MAX, Case, each, refusing, repeated, v
 from clicket.adapters.runtime_access import Offer, ToolCatalog
 from clicket.agents.task_threads import _ASKING
 from clicket.cli.formatting import parse_duration, parse_size, shown_url
+from clicket.engine.stages.validate import Validate
 from clicket.errors import did_you_mean
 from clicket.model.arguments import fingerprint, parse_arguments
 from clicket.model.codec import canonical
 from clicket.model.output import encode_output
-from clicket.pipeline.validate import Validate
+from clicket.safety.guard import numeric_host
+from clicket.safety.vault import Window, hide, hide_text, look, resembles
+from clicket.safety.vault.shapes import _MARKERS, open_from
+from clicket.safety.vault.values import Values
 from clicket.search.synthesis.answer_types import answer_type
 from clicket.server.host_check import is_loopback
 from clicket.telemetry.tracing import within_trace
 from clicket.tools import tool
 from clicket.tools.check import compile_schema
 from clicket.tools.depends import find_cycle
-from clicket.tools.guard import numeric_host
 from clicket.tools.model_arguments import tidy
 from clicket.tools.openapi import read_operations
 from clicket.tools.response import decode as decode_response
 from clicket.tools.response import retry_after
-from clicket.vault import Window, hide, hide_text, look, resembles
-from clicket.vault.shapes import _MARKERS, open_from
-from clicket.vault.values import Values
 
 # Arguments and outputs.
 

@@ -14,8 +14,8 @@ from typing import Any
 from clicket import Policy, Rule, Runtime, Settings, ToolCall, ToolContext, tool
 from clicket.agents import PlanExecuteAgent, ReActAgent
 from clicket.cli.demo_server.webhook_receiver import WebhookReceiver
+from clicket.engine.executors.sink import questions
 from clicket.errors import RetryableError
-from clicket.execution.sink import questions
 from clicket.interpreter import code_interpreter
 from clicket.model.chat import ChatReply, ChatRequest, Delta
 from clicket.models import Fallback

@@ -14,7 +14,7 @@ from tests.kit.waiting import eventually_sync
 from tests.scenarios.server_kit import add, serving_in_thread
 
 from clicket import Policy
-from clicket.webhooks.sender import Answer, HttpSender
+from clicket.telemetry.webhooks.sender import Answer, HttpSender
 
 _AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text()
 
@@ -106,8 +106,8 @@ def test_axe_finds_nothing_serious(browser: Browser) -> None:
     from clicket.model import fold
     from clicket.model.event import Event
     from clicket.server.approval_html import Tried, decision_page
-    from clicket.webhooks.approval_links import Link
-    from clicket.webhooks.facts import Question
+    from clicket.telemetry.webhooks.approval_links import Link
+    from clicket.telemetry.webhooks.facts import Question
 
     created = {"tool": "pay", "thread": "t1", "caller": "", "arguments": {"amount": 1}}
     asked = {"purpose": "recovery", "reason": "why", "timeout": None}

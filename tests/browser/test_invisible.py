@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 from tests.browser.kit import Console, Server, expect
 from tests.security.test_invisible_characters import ALL, LETTERS
 
-from clicket.mcp.app_pages import result_page
+from clicket.adapters.mcp.app_pages import result_page
 
 _IBAN = f"DE89{ALL}3704"
 _THREAD = f"t{ALL}"

@@ -12,12 +12,13 @@ import pytest
 from tests.kit.many_calls import fill
 from tests.scenarios.kit import make, sqlite_url
 
-from clicket import Runtime, call_history
+from clicket import Runtime
 from clicket.model import Page
 from clicket.ports import Query
+from clicket.runtime.calls import history as call_history
+from clicket.runtime.views.threads import list_threads
 from clicket.stores.sqlite import SqliteStore
 from clicket.testing.store_kit import opened
-from clicket.thread_list import list_threads
 
 SCANNED = 200
 FILTERS: list[dict[str, Any]] = [
@@ -40,7 +41,7 @@ FILTERS: list[dict[str, Any]] = [
 @pytest.fixture
 async def rt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runtime]:
     monkeypatch.setattr(call_history, "MAX_SCANNED", SCANNED)
-    monkeypatch.setattr("clicket.unknown_outcomes.MAX_SCANNED", SCANNED)
+    monkeypatch.setattr("clicket.runtime.calls.unknown_outcomes.MAX_SCANNED", SCANNED)
     monkeypatch.setattr("clicket.stores.sqlite.appends.KEY_BLOCK", 64)  # finer than in a store of millions
     async with make([], sqlite_url(tmp_path)) as runtime:
         yield runtime
@@ -125,9 +126,9 @@ async def test_clocks_that_differ_hide_no_call(tmp_path: Path) -> None:
 async def test_a_page_of_threads_asks_as_little_of_a_big_store_as_of_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clicket.thread_list._MAX_LOOKED_AT", 500)
-    monkeypatch.setattr("clicket.thread_list._BATCH", 250)
-    monkeypatch.setattr("clicket.thread_list.MAX_COUNTED", 20)
+    monkeypatch.setattr("clicket.runtime.views.threads._MAX_LOOKED_AT", 500)
+    monkeypatch.setattr("clicket.runtime.views.threads._BATCH", 250)
+    monkeypatch.setattr("clicket.runtime.views.threads.MAX_COUNTED", 20)
     questions = 0
     read = SqliteStore._read
 

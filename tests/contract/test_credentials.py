@@ -13,10 +13,10 @@ from tests.kit.credential_books import BANK, Books, FakeServer
 from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer
 
-from clicket.credentials import CredentialBook
-from clicket.credentials.oauth import Granted
 from clicket.errors import CredentialMissing, NotFound
 from clicket.ports import Store
+from clicket.safety.credentials import CredentialBook
+from clicket.safety.credentials.oauth import Granted
 from clicket.stores.memory import MemoryStore
 from clicket.stores.postgres import PostgresStore
 from clicket.stores.redis import RedisStore
@@ -196,7 +196,7 @@ async def test_a_change_is_seen_from_everywhere(stores: tuple[Store, Store]) -> 
 async def test_a_link_and_a_callback_work_once(stores: tuple[Store, Store]) -> None:
     from urllib.parse import parse_qs, urlsplit
 
-    from clicket.credentials import ConnectRefused
+    from clicket.safety.credentials import ConnectRefused
 
     books = Books()
     here, there = books.over(stores[0]), books.over(stores[1])

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.kit.examples import examples
 
 from clicket.kernel import State
+from clicket.model.ports.health import HEALTH_LAW, HealthRule, assignments, runs_of_outcomes
 from clicket.ports import SHARED_PLACE, HealthEffect, OutcomeStats, Store, ToolHealth, health_after
-from clicket.ports.health import HEALTH_LAW, HealthRule, assignments, runs_of_outcomes
 from clicket.stores.memory import MemoryStore
 from clicket.stores.postgres import PostgresStore
 from clicket.stores.redis import RedisStore

@@ -1,4 +1,5 @@
-"""Account = ledger + open reservations, after any fault, on servers; `tests/unit/spend/test_faults.py` has it for memory and SQLite."""
+"""Account = ledger + open reservations, after any fault, on servers; `tests/unit/engine/spend/test_faults.py` has it for memory
+and SQLite."""
 
 from __future__ import annotations
 

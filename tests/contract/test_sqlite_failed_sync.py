@@ -10,8 +10,8 @@ from typing import Any
 import apsw
 import pytest
 
-from clicket.bridge import Workers
 from clicket.stores.sqlite.checkpoint import Checkpointer, end_old_log
+from clicket.system.bridge import Workers
 
 
 class FailingSync:

@@ -279,7 +279,7 @@ async def _leave(rt: Runtime, life: Life) -> None:
 def doom(death: Death, folder: Path) -> None:
     """Count the writes to the store, appends and documents alike, and die at one of them. The folder has the logs of
     the tools and of the model."""
-    compose: Any = importlib.import_module("clicket.compose")
+    compose: Any = importlib.import_module("clicket.runtime.compose")
     make, count, instants, outside = compose.open_store, 0, 0, 0
 
     def is_new(side: str) -> bool:

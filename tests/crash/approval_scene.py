@@ -15,9 +15,9 @@ import msgspec
 from tests.crash.settle import Place, read_lines
 from tests.crash.tools import append_line
 
-import clicket.compose
+import clicket.runtime.compose
 from clicket import Policy, Runtime, tool
-from clicket.engine.grants import GRANT
+from clicket.engine.people.grants import GRANT
 from clicket.errors import Conflict
 
 __all__ = ["CALLS", "POLICY", "USES", "Kill", "act", "burst", "go_on", "ran", "tools_of"]
@@ -97,7 +97,7 @@ def _arm(kill: Kill) -> None:
         if next(passed) == kill.nth:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    make = clicket.compose.open_store
+    make = clicket.runtime.compose.open_store
 
     def made(*given: Any, **named: Any) -> Any:
         store = make(*given, **named)
@@ -105,7 +105,7 @@ def _arm(kill: Kill) -> None:
         wrap(type(store), kill.side, hit)
         return store
 
-    clicket.compose.open_store = made
+    clicket.runtime.compose.open_store = made
 
 
 def _killed_puts(kind: Any, side: str, hit: Callable[[], None]) -> None:

@@ -16,10 +16,10 @@ from tests.crash.settle import Place
 from tests.crash.tools import append_line
 
 from clicket import Runtime, ToolContext, tool
-from clicket.compose import open_store, owner_of
-from clicket.credentials import CredentialBook
 from clicket.ports import SystemClock
-from clicket.vault import Vault
+from clicket.runtime.compose import open_store, owner_of
+from clicket.safety.credentials import CredentialBook
+from clicket.safety.vault import Vault
 
 __all__ = [
     "CALL",

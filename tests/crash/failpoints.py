@@ -36,27 +36,27 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _PLACES: dict[str, tuple[str, int]] = {
-    "find": ("clicket.pipeline.find:Find.__call__", 6),
-    "authorize": ("clicket.pipeline.authorize:Authorize.__call__", 6),
-    "validate": ("clicket.pipeline.validate:Validate.__call__", 6),
-    "execute": ("clicket.pipeline.execute:Execute.__call__", 5),
-    "process": ("clicket.pipeline.process:Process.__call__", 5),
-    "persist": ("clicket.pipeline.persist:Persist.__call__", 5),
-    "accept": ("clicket.engine.admission:Admission.take", 6),
-    "begin": ("clicket.engine.running:Running.start_attempt", 5),
-    "launch": ("clicket.engine.running:Running.on_start_durable", 5),
-    "ended": ("clicket.engine.ending:Ending.on_outcome_durable", 5),
-    "decide": ("clicket.engine.approvals:Approvals.apply", 1),
-    "give away": ("clicket.engine.handover:HandOver.give_away", 3),
-    "hand back": ("clicket.engine.handover:HandOver.close_started", 1),
-    "ask others": ("clicket.engine.requests:Requests.write", 1),
-    "cancel": ("clicket.engine.stopping:Stopping.cancel", 1),
-    "run": ("clicket.engine.runner:Runner.run", 5),
-    "next attempt": ("clicket.engine.runner:Runner.begin", 2),
-    "thread": ("clicket.execution.thread_lane:ThreadLane.attempt", 2),
-    "revive": ("clicket.engine.recovery:Recovery._revive", 2),
-    "take up": ("clicket.engine.recovery:Recovery._resume", 2),
-    "close": ("clicket.engine.closing:Closing.close", 1),
+    "find": ("clicket.engine.stages.find:Find.__call__", 6),
+    "authorize": ("clicket.engine.stages.authorize:Authorize.__call__", 6),
+    "validate": ("clicket.engine.stages.validate:Validate.__call__", 6),
+    "execute": ("clicket.engine.stages.execute:Execute.__call__", 5),
+    "process": ("clicket.engine.stages.process:Process.__call__", 5),
+    "persist": ("clicket.engine.stages.persist:Persist.__call__", 5),
+    "accept": ("clicket.engine.lifecycle.admission:Admission.take", 6),
+    "begin": ("clicket.engine.lifecycle.running:Running.start_attempt", 5),
+    "launch": ("clicket.engine.lifecycle.running:Running.on_start_durable", 5),
+    "ended": ("clicket.engine.lifecycle.ending:Ending.on_outcome_durable", 5),
+    "decide": ("clicket.engine.lifecycle.approvals:Approvals.apply", 1),
+    "give away": ("clicket.engine.lifecycle.handover:HandOver.give_away", 3),
+    "hand back": ("clicket.engine.lifecycle.handover:HandOver.close_started", 1),
+    "ask others": ("clicket.engine.records.requests:Requests.write", 1),
+    "cancel": ("clicket.engine.lifecycle.stopping:Stopping.cancel", 1),
+    "run": ("clicket.engine.lifecycle.runner:Runner.run", 5),
+    "next attempt": ("clicket.engine.lifecycle.runner:Runner.begin", 2),
+    "thread": ("clicket.engine.executors.thread_lane:ThreadLane.attempt", 2),
+    "revive": ("clicket.engine.recovery.recovery:Recovery._revive", 2),
+    "take up": ("clicket.engine.recovery.recovery:Recovery._resume", 2),
+    "close": ("clicket.engine.drive.closing:Closing.close", 1),
     "store.append": ("append", 15),
     "store.open": ("open", 1),
     "store.close": ("close", 1),
@@ -66,8 +66,8 @@ _PLACES: dict[str, tuple[str, int]] = {
     "store.put_artifact": ("put_artifact", 1),
 }
 _APART = {
-    "worker": ("clicket.execution.processes.pool:ProcessPool.acquire", 1),
-    "job": ("clicket.execution.processes.handle:Worker.run", 1),
+    "worker": ("clicket.engine.executors.processes.pool:ProcessPool.acquire", 1),
+    "job": ("clicket.engine.executors.processes.handle:Worker.run", 1),
 }
 _GROUP = {"store.group": ("clicket.stores.remote:GroupWriter._write", 10)}
 _INSIDE = {
@@ -151,7 +151,7 @@ def _wrapped(function: Callable[..., Any], side: str, hit: Callable[[], None]) -
 
 def _arm_store(name: str, side: str, hit: Callable[[], None]) -> None:
     """The store's class is known only when the store is opened."""
-    compose: Any = importlib.import_module("clicket.compose")
+    compose: Any = importlib.import_module("clicket.runtime.compose")
     make = compose.open_store
 
     def made(*given: Any, **named: Any) -> Any:

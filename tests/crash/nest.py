@@ -35,7 +35,7 @@ from tests.kit.waiting import PATIENCE
 
 __all__ = ["Ending", "Nest", "say_ready"]
 
-_IMPORTED = ("tests.crash.scenes", "clicket.compose", "clicket.stores.redis", "clicket.stores.postgres")
+_IMPORTED = ("tests.crash.scenes", "clicket.runtime.compose", "clicket.stores.redis", "clicket.stores.postgres")
 _LINE = "CRASH_TEST_LINE"
 _HUNG = 2 * PATIENCE
 """Seconds after which a child that does not end by itself is called hung."""

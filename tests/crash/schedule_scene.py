@@ -16,8 +16,8 @@ from tests.crash.settle import Place, read_lines
 from tests.crash.tools import append_line
 
 from clicket import Runtime, ToolContext, tool
-from clicket.schedules.schedule import KIND, StoredSchedule, document_key
-from clicket.schedules.scheduler import stored_in
+from clicket.runtime.schedules.schedule import KIND, StoredSchedule, document_key
+from clicket.runtime.schedules.scheduler import stored_in
 
 __all__ = ["BEHIND", "NAME", "Scene", "act", "backdate", "effects", "make_tool", "stored_schedule"]
 

@@ -18,10 +18,10 @@ from tests.scenarios.kit import assert_sound
 
 from clicket import Record, State
 from clicket.agents import AgentState, TurnDocument
+from clicket.engine.spend.accounts import Account
+from clicket.engine.spend.ledger import LedgerEntry, LedgerPage
 from clicket.model.ids import alias_of
 from clicket.model.spend import Run
-from clicket.spend.accounts import Account
-from clicket.spend.ledger import LedgerEntry, LedgerPage
 from clicket.tools.costs import cost_in
 
 __all__ = ["KINDS", "World", "judge"]

@@ -17,8 +17,8 @@ from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound
 
 from clicket import Runtime
-from clicket.credentials import ConnectRefused
 from clicket.errors import CredentialMissing
+from clicket.safety.credentials import ConnectRefused
 
 Served = tuple[Row, Fresh]
 _MOST = 20

@@ -16,7 +16,7 @@ from tests.crash.settle import Place, read_lines
 from tests.kit.waiting import eventually
 
 from clicket import Runtime
-from clicket.schedules.schedule import call_id
+from clicket.runtime.schedules.schedule import call_id
 
 POINTS = ("put_document", "append", "delete_document", "claim")
 

@@ -23,7 +23,7 @@ from tests.kit.waiting import PATIENCE
 
 from clicket import State
 from clicket.agents import AgentState
-from clicket.spend.accounts import Hold
+from clicket.engine.spend.accounts import Hold
 
 SHORT = Shape(processes=2, lives=2, limit=1.0, faults=3, threads=2, messages=2)
 replace = msgspec.structs.replace

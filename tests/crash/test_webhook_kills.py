@@ -13,8 +13,8 @@ from tests.crash.settle import Place
 from tests.crash.stores import Fresh, Row
 from tests.crash.webhook_scene import Line, decide, deliver_all, finish_lines, linked, live, open_runtime, press
 
-from clicket.webhooks.outbox import LEASE
-from clicket.webhooks.sender import HttpSender
+from clicket.telemetry.webhooks.outbox import LEASE
+from clicket.telemetry.webhooks.sender import HttpSender
 
 
 async def facts_after(place: Place) -> set[tuple[str, str]]:

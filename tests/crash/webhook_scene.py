@@ -16,10 +16,10 @@ from tests.crash.tools import append_line
 from tests.kit.waiting import PATIENCE
 
 from clicket import Policy, Runtime, Settings, tool
-from clicket.compose import open_store
+from clicket.runtime.compose import open_store
 from clicket.server import create_app
-from clicket.webhooks.config import Endpoint
-from clicket.webhooks.sender import Answer, HttpSender
+from clicket.telemetry.webhooks.config import Endpoint
+from clicket.telemetry.webhooks.sender import Answer, HttpSender
 
 __all__ = ["Line", "decide", "deliver_all", "finish_lines", "linked", "live", "open_runtime", "press"]
 

@@ -7,13 +7,13 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
-from clicket.credentials import Connecting, CredentialBook, CredentialOptions, Provider
-from clicket.credentials.oauth_http import OAuthHttp, ProviderRefused, ProviderUnreachable
 from clicket.ports import Clock, Store
+from clicket.safety.credentials import Connecting, CredentialBook, CredentialOptions, Provider
+from clicket.safety.credentials.oauth_http import OAuthHttp, ProviderRefused, ProviderUnreachable
+from clicket.safety.vault import Vault
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
 from clicket.testing.store_kit import ALIVE
-from clicket.vault import Vault
 
 __all__ = ["BANK", "KEY", "Books", "FakeServer", "memory"]
 

@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 import pytest
 from _pytest import runner
 
-from clicket.execution.processes import termination
+from clicket.engine.executors.processes import termination
 
 __all__ = ["add_option", "install"]
 

@@ -53,25 +53,26 @@ _INHERITED = ("LC_ALL", "LC_CTYPE", "LANG")  # likewise, if they differ
 
 def forked(*modules: str) -> tuple[str, str]:
     """What to put after `sys.executable`, with the modules that the program needs beside those of a runtime."""
-    runtime = ("clicket.compose", "clicket.runtime", "clicket.stores.sqlite", "clicket.tools.pydantic_arguments",
+    runtime = ("clicket.runtime.compose", "clicket.runtime.runtime", "clicket.stores.sqlite", "clicket.tools.pydantic_arguments",
         "pydantic.plugin._loader")  # fmt: skip
     return ("-X", _OPTION + ",".join([*runtime, *modules]))
 
 
 FORKED = forked(
     "clicket.cli.app", "clicket.cli.call_progress", "clicket.cli.completion", "clicket.cli.errors", "clicket.cli.session",
-    "clicket.cli.tool_loader", "clicket.reader", "email.parser", "rich.json", "rich.table", "typer._adapters", "typer._click.decorators",
+    "clicket.cli.tool_loader", "clicket.runtime.reader", "email.parser", "rich.json", "rich.table", "typer._adapters",
+    "typer._click.decorators",
 )  # fmt: skip
-SERVER = ("clicket.server.app", "clicket.mcp", "clicket.agents", "clicket.agent_config", "anyio._backends._asyncio",
+SERVER = ("clicket.server.app", "clicket.mcp", "clicket.agents", "clicket.runtime.agent_config", "anyio._backends._asyncio",
     "uvicorn.protocols.http.auto", "uvicorn.lifespan.on", "uvicorn.loops.auto")  # fmt: skip
 """What a server needs."""
 
 
-WORKER = forked("clicket.execution.retry", "clicket.execution.tracebacks", "clicket.frames", "clicket.model.output",
+WORKER = forked("clicket.engine.executors.retry", "clicket.engine.executors.tracebacks", "clicket.system.frames", "clicket.model.output",
     "clicket.tools.function", "ctypes", "tests.kit.children")  # fmt: skip
 """What a worker process of tools needs."""
 
-_OF_A_PROCESS = tuple(f"clicket.execution.processes.{name}" for name in ("body", "termination", "worker"))
+_OF_A_PROCESS = tuple(f"clicket.engine.executors.processes.{name}" for name in ("body", "termination", "worker"))
 """Modules that know the pid from their import on: a child imports them anew."""
 
 _HIGH = 512
@@ -90,7 +91,7 @@ _COMMANDS = {
     "chat": ("clicket.cli.chat.agent_runner", "clicket.cli.chat.prompt"),
     "code": ("clicket.interpreter", "clicket.cli.notebook_view"),
     "demo": ("clicket.cli.demo.tour",),
-    "mcp": ("clicket.mcp.stdio", "tests.mcp.toolbox"),
+    "mcp": ("clicket.adapters.mcp.stdio", "tests.mcp.toolbox"),
     "serve": SERVER,
 }
 """What commands import when they are under way."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.kit.waiting import eventually
 
-from clicket.mcp.caller_connections import Bearer, CallerConnection, CallerConnections
+from clicket.adapters.mcp.caller_connections import Bearer, CallerConnection, CallerConnections
 
 CLIENT: Any = SimpleNamespace(server_capabilities=SimpleNamespace(tools=None), protocol_version="2025-11-25")
 

@@ -15,7 +15,7 @@ from tests.mcp.far import asked
 from tests.mcp.scripted_server import CACHE, DONE, ScriptedServer, form, task
 
 from clicket import Record, Runtime, State
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 
 OWN = "token-of-the-program"
 KEY = "the key of the tests of callers' tokens"

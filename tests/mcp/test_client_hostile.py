@@ -15,7 +15,7 @@ from tests.mcp.far import asked
 from tests.mcp.scripted_server import DONE, ScriptedServer, definition, form, listed, task
 
 from clicket import Runtime, State, tool
-from clicket.mcp import McpServer, remote_call
+from clicket.adapters.mcp import McpServer, remote_call
 
 HOSTILE = [sys.executable, str(Path(__file__).with_name("hostile_stdio.py"))]
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -55,9 +55,9 @@ def test_a_servers_log_text_cannot_start_a_line_of_ours(
 ) -> None:
     from mcp.shared.tool_name_validation import validate_and_warn_tool_name
 
-    from clicket.mcp.client_logs import guard_client_logs
+    from clicket.adapters.mcp.client_logs import guard_client_logs
 
-    monkeypatch.setattr("clicket.mcp.client_logs.EVERY", 0.0)
+    monkeypatch.setattr("clicket.adapters.mcp.client_logs.EVERY", 0.0)
     guard_client_logs()
     validate_and_warn_tool_name("x\nERROR forged: \x1b[2J" + "y" * 1_000)
     assert caplog.records

@@ -15,7 +15,7 @@ from tests.mcp.far import FarServer, asked, count, over_stdio
 from clicket import Runtime, State
 from clicket.errors import InvalidInput, UsageError
 from clicket.mcp import McpServer
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 
 BOTH = ["2025-11-25", "2026-07-28"]
 WAYS = [(transport, protocol) for transport in ("stdio", "http") for protocol in BOTH]

@@ -20,7 +20,7 @@ from tests.mcp.kit import Hand, accept, serving
 
 from clicket import Runtime, State, ToolContext, tool
 from clicket.mcp import McpServer, answers, elicit, need
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 from clicket.tools import Continues
 
 

@@ -19,11 +19,11 @@ from tests.mcp.kit import BOTH, LEGACY, Hand, accept, connected, listening, serv
 from tests.mcp.test_serving import text_of
 
 from clicket import Runtime, ToolContext, tool
+from clicket.adapters.mcp.content import audio, may_return_mcp_content
+from clicket.adapters.mcp.request_context import ID_META, THREAD_META
+from clicket.adapters.mcp.tool_definitions import header_schema, output_schema
 from clicket.agents import ReActAgent
 from clicket.mcp import McpServer, answers, elicit, list_roots, need, resource, sample
-from clicket.mcp.content import audio, may_return_mcp_content
-from clicket.mcp.request_context import ID_META, THREAD_META
-from clicket.mcp.tool_definitions import header_schema, output_schema
 from clicket.testing import ScriptedModel
 
 

@@ -12,7 +12,7 @@ from tests.kit.waiting import PATIENCE
 from tests.mcp.kit import MODERN, TASKS, Hand, serving
 
 from clicket import Runtime
-from clicket.mcp.request_context import ID_META, THREAD_META
+from clicket.adapters.mcp.request_context import ID_META, THREAD_META
 
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,

@@ -12,8 +12,8 @@ import pytest
 from tests.kit.waiting import eventually
 
 from clicket import Runtime
+from clicket.adapters.mcp import McpServer, remote_server
 from clicket.errors import UsageError
-from clicket.mcp import McpServer, remote_server
 from clicket.tools import registry
 
 

@@ -24,7 +24,7 @@ from tests.mcp.kit import BOTH, Hand, connected, serving
 from clicket import Runtime, State, tool
 from clicket.errors import UsageError
 from clicket.mcp import McpServer, declared_servers, join_declared, mcp_tools
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 
 COMMAND = [sys.executable, *FORKED, "-m", "clicket", "mcp", "--tools", "tests.mcp.toolbox", "--store", "memory://"]
 ENV = {"PYTHONPATH": PYTHONPATH}
@@ -149,7 +149,7 @@ async def test_a_server_over_http_that_comes_back_is_found_again(
     meanwhile: bool, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under 2025-11-25 the server has forgotten our session, and the client opens another."""
-    monkeypatch.setattr("clicket.mcp.transports.Client", partial(Client, mode=mode))
+    monkeypatch.setattr("clicket.adapters.mcp.transports.Client", partial(Client, mode=mode))
     async with Runtime(store="memory://") as rt:
         async with far_end() as (_, url):
             port = int(url.rsplit(":", 1)[1].split("/")[0])

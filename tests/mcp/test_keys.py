@@ -13,7 +13,7 @@ from tests.mcp.kit import LEGACY, Hand, accept, connected, serving
 
 from clicket import Runtime, ToolContext, tool
 from clicket.mcp import answers, elicit, need
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 
 WORD = {"properties": {"word": {"type": "string"}}, "required": ["word"]}
 TOKEN = "sk-ant-api03-" + "Zq7" * 30  # the form of a provider's key

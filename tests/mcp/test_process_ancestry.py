@@ -17,10 +17,16 @@ from tests.kit.children import PYTHONPATH, is_running
 from tests.kit.waiting import eventually, eventually_sync
 from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place
 
+from clicket.adapters.mcp.connection import Unreachable
+from clicket.adapters.mcp.process_ancestry import (
+    MAX_DEPTH,
+    VARIABLE,
+    child_environment,
+    declaration_id,
+    is_descended_from,
+)
 from clicket.errors import UsageError
 from clicket.mcp import McpServer
-from clicket.mcp.connection import Unreachable
-from clicket.mcp.process_ancestry import MAX_DEPTH, VARIABLE, child_environment, declaration_id, is_descended_from
 
 ENV = {"PYTHONPATH": PYTHONPATH}
 MUTE = "sleep 1000 & echo $$ $! >> pids.new; mv pids.new pids; wait"

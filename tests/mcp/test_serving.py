@@ -18,8 +18,8 @@ from tests.mcp.kit import BOTH, LEGACY, MODERN, PATIENCE, Hand, accept, connecte
 from tests.mcp.toolbox import add
 
 from clicket import Runtime, State, ToolContext, tool
+from clicket.adapters.mcp.request_context import ID_META, THREAD_META
 from clicket.mcp import answers, elicit, image, need, reply
-from clicket.mcp.request_context import ID_META, THREAD_META
 
 NAME = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
 

@@ -20,7 +20,7 @@ from tests.mcp.kit import PATIENCE, TASKS, Hand, accept, serving
 from tests.redis_server import free_port
 
 from clicket import Policy, Runtime, State, ToolContext, tool
-from clicket.execution.sink import questions
+from clicket.engine.executors.sink import questions
 from clicket.mcp import ProtocolError, answers, elicit, need
 from clicket.tools.question import InputQuestion
 
@@ -217,7 +217,7 @@ async def test_a_key_without_the_scope_does_not_answer_the_question_of_a_tool() 
 
 
 async def test_answers_of_tasks_that_are_gone_are_swept_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clicket.mcp.task_state.SWEEP_EVERY", 0.0)
+    monkeypatch.setattr("clicket.adapters.mcp.task_state.SWEEP_EVERY", 0.0)
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
         store = rt.store
         for number in range(50):
@@ -305,7 +305,7 @@ async def test_tasks_outlive_the_server(tmp_path: Path) -> None:
 
 def test_the_clock_of_a_task_is_the_store_s() -> None:
     """Times are UTC, in milliseconds."""
-    from clicket.mcp.tasks import iso_time
+    from clicket.adapters.mcp.tasks import iso_time
 
     assert iso_time(0.5) == "1970-01-01T00:00:00.500Z"
     assert iso_time(time.time()).endswith("Z")

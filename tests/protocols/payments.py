@@ -9,7 +9,7 @@ from typing import Any
 from tests.scenarios.server_tools import base_tool, waiter
 
 from clicket import ToolContext, tool
-from clicket.execution.sink import questions
+from clicket.engine.executors.sink import questions
 from clicket.tools.question import InputQuestion
 
 __all__ = ["FORM", "TOOLS", "measure", "order", "pay"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from clicket.agent_host import Host
 from clicket.agents import AgentEvent, AgentResult, AgentState
 from clicket.kernel import AGENT
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse, Usage
+from clicket.runtime.agent_host import Host
 
 __all__ = [
     "Gate",

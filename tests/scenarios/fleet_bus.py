@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from clicket.notices import OnText
+from clicket.stores.bus import OnText
 
 __all__ = ["FaultyBus", "FaultyCarrier"]
 

@@ -12,9 +12,9 @@ from tests.kit.mortal_store import MortalStore
 from tests.scenarios.journal_memory import SharedMemory, Side
 
 from clicket import system
-from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.ports import Append, Done, Found, NoNotices, OnHint, Owner
+from clicket.system.bridge import fulfil
 
 __all__ = ["FaultyStore", "Traffic"]
 

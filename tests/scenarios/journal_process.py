@@ -13,10 +13,10 @@ from tests.scenarios.journal_faulty_store import FaultyStore
 from tests.scenarios.journal_laws import CACHE_FOR, MAX_RETRIES
 
 from clicket import Policy, RetryableError, Runtime, Settings, ToolContext, ToolResult, tool
-from clicket.compose import compose
 from clicket.engine import Engine
-from clicket.engine.shared_slots import _PASS_ON
+from clicket.engine.slots.shared_slots import _PASS_ON
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
+from clicket.runtime.compose import compose
 from clicket.testing import StepClock
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from clicket import Policy, Runtime, State, tool
 from clicket.agents import AgentBusy, AgentEvent, AgentState, ReActAgent
 from clicket.agents.context_window import ContextWindow
 from clicket.agents.memory import Memory
-from clicket.engine.running import Running
+from clicket.engine.lifecycle.running import Running
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
 from clicket.testing import ScriptedModel

@@ -16,8 +16,8 @@ from clicket import Policy, ToolContext, tool
 from clicket.agents import AgentState, Limits, ReActAgent
 from clicket.agents.stopwatch import Stopwatch
 from clicket.errors import UsageError
-from clicket.external_calls import complete_own
 from clicket.model.chat import ChatReply, ChatRequest, ToolOffer, Usage
+from clicket.runtime.calls.external_calls import complete_own
 from clicket.testing import ScriptedModel, StepClock, memory_runtime, with_clock
 
 IDLE = AgentState.IDLE

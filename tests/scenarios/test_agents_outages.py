@@ -19,7 +19,7 @@ from tests.redis_server import RedisServer
 from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
 from tests.scenarios.kit import make
 
-import clicket.compose
+import clicket.runtime.compose
 from clicket import Runtime, tool
 from clicket.agents import AgentState, PlanExecuteAgent, ReActAgent
 from clicket.agents.outages import Outages
@@ -88,23 +88,23 @@ async def failing(
     monkeypatch: pytest.MonkeyPatch, tools: list[Any], **settings: Any
 ) -> AsyncIterator[tuple[Runtime, Outage]]:
     outages: list[Outage] = []
-    opened = clicket.compose.open_store
+    opened = clicket.runtime.compose.open_store
 
     def open_store(given: Any) -> Any:
         store = opened(given)
         outages.append(Outage(store))
         return store
 
-    monkeypatch.setattr(clicket.compose, "open_store", open_store)
+    monkeypatch.setattr(clicket.runtime.compose, "open_store", open_store)
     for place in (
         "clicket.agents.outages._FIRST",
-        "clicket.journal.journal._RETRY_FIRST",
-        "clicket.spend.book._RETRY_FIRST",
+        "clicket.engine.journal.journal._RETRY_FIRST",
+        "clicket.engine.spend.book._RETRY_FIRST",
     ):
         monkeypatch.setattr(place, 0.001)
     async with make(tools, **settings) as rt:
         yield rt, outages[0]
-    monkeypatch.setattr(clicket.compose, "open_store", opened)
+    monkeypatch.setattr(clicket.runtime.compose, "open_store", opened)
 
 
 class Scene:
@@ -339,7 +339,7 @@ async def test_a_full_disk_fails_no_call_that_an_agent_waits_for(
     sqlite: str, monkeypatch: pytest.MonkeyPatch, by_agent: bool
 ) -> None:
     """Waiters are told of a full disk at once, and it answers reads: the turn waits until there is room."""
-    is_full, probes, opened = False, 0, clicket.compose.open_store
+    is_full, probes, opened = False, 0, clicket.runtime.compose.open_store
     gate = Gate()
 
     @tool
@@ -370,7 +370,7 @@ async def test_a_full_disk_fails_no_call_that_an_agent_waits_for(
         called = asks((name, '{"cents": 5}' if name == "pay" else '{"task": "pay"}'))
         return lambda request: called if len(request.messages) == 1 else f"read {request.messages[-1].content}"
 
-    monkeypatch.setattr(clicket.compose, "open_store", filling)
+    monkeypatch.setattr(clicket.runtime.compose, "open_store", filling)
     async with make([pay], sqlite) as rt:
         agent = ReActAgent(rt, Says(answer("pay")), name="inner")
         if by_agent:
@@ -389,7 +389,7 @@ async def test_a_turn_waits_for_a_full_disk_that_refuses_a_document(
     sqlite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No event of the turn was refused, and reads are answered: only the error says that the disk is full."""
-    is_full, refused, opened = False, 0, clicket.compose.open_store
+    is_full, refused, opened = False, 0, clicket.runtime.compose.open_store
 
     def filling(given: Any) -> Any:
         store: Any = opened(given)
@@ -407,8 +407,8 @@ async def test_a_turn_waits_for_a_full_disk_that_refuses_a_document(
         store.put_document, store.put_documents = refusing(store.put_document), refusing(store.put_documents)
         return store
 
-    monkeypatch.setattr(clicket.compose, "open_store", filling)
-    for place in ("clicket.agents.outages._FIRST", "clicket.spend.book._RETRY_FIRST"):
+    monkeypatch.setattr(clicket.runtime.compose, "open_store", filling)
+    for place in ("clicket.agents.outages._FIRST", "clicket.engine.spend.book._RETRY_FIRST"):
         monkeypatch.setattr(place, 0.001)
     async with make([], sqlite, budgets=[BUDGET]) as rt:
         agent = ReActAgent(rt, Says(lambda request: "done"))
@@ -423,7 +423,7 @@ async def test_a_turn_that_was_taken_over_in_an_outage_asks_no_model(
     sqlite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lease ends while the store does not answer, so another process may own the turn, and have asked the model."""
-    is_down, probes, opened = False, 0, clicket.compose.open_store
+    is_down, probes, opened = False, 0, clicket.runtime.compose.open_store
 
     def hanging(given: Any) -> Any:
         store: Any = opened(given)
@@ -449,7 +449,7 @@ async def test_a_turn_that_was_taken_over_in_an_outage_asks_no_model(
         asked += 1
         return "done"
 
-    monkeypatch.setattr(clicket.compose, "open_store", hanging)
+    monkeypatch.setattr(clicket.runtime.compose, "open_store", hanging)
     monkeypatch.setattr("clicket.agents.outages._FIRST", 0.001)
     async with make([], sqlite, budgets=[BUDGET], lease=0.6) as rt:
         agent = ReActAgent(rt, Says(answer))

@@ -12,7 +12,7 @@ from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound, make, states, types
 
 from clicket import Condition, Policy, Rule, State, tool
-from clicket.engine.stopping import Stopping
+from clicket.engine.lifecycle.stopping import Stopping
 from clicket.kernel import ToolStatus
 from clicket.testing import StepClock, with_clock
 

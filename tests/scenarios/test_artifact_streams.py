@@ -12,10 +12,10 @@ import pytest
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import served
 
-from clicket import sync
 from clicket.client import Client
+from clicket.engine.executors import artifacts
 from clicket.errors import NotFound, UsageError
-from clicket.execution import artifacts
+from clicket.runtime import blocking as sync
 
 CHUNK = 1024
 COUNT = 300

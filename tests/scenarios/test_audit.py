@@ -10,10 +10,11 @@ import pytest
 from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import make
 
-from clicket import Policy, Runtime, StoreUnavailable, sync, tool
-from clicket.engine.audit import AuditEntry, note
+from clicket import Policy, Runtime, StoreUnavailable, tool
+from clicket.engine.people.audit import AuditEntry, note
 from clicket.errors import PermissionDenied, UsageError
 from clicket.ports import SystemClock
+from clicket.runtime import blocking as sync
 
 CANARY = "canary-7f3a9c"
 

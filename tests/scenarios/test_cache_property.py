@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.kit.examples import in_long_runs
 
 from clicket import Settings, State, ToolCall, ToolContext, tool
-from clicket.call import Call, Origin
-from clicket.compose import compose
 from clicket.engine import Engine
+from clicket.engine.live_call import Call, Origin
+from clicket.runtime.compose import compose
 from clicket.stores.liveness import this_process
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock

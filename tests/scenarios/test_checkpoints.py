@@ -14,8 +14,8 @@ from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import RetryableError, State, ToolContext, tool
 from clicket.cli.formatting import what_happened
+from clicket.engine.executors import checkpoints as kept_by_calls
 from clicket.errors import NotFound, UsageError
-from clicket.execution import checkpoints as kept_by_calls
 
 LARGE = bytes(range(256)) * 4_000
 SECRET = "sk-proj-0123456789abcdefABCDEF"

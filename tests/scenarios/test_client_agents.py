@@ -15,10 +15,10 @@ from tests.scenarios.agent_server_kit import TURN, Gate, script
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import TOOLS, key_for, served, serving_in_thread
 
-from clicket.agent_config import agents_of
 from clicket.agents import Agent, AgentBusy, AgentState
 from clicket.client import Client, RemoteAgent, ServerUnavailable, SyncAgent, SyncClient
 from clicket.errors import ClicketError, Conflict, NotFound, PermissionDenied, UsageError
+from clicket.runtime.agent_config import agents_of
 
 
 def declared(folder: Path, answers: Any = TURN, *, repeat: bool = True) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import Policy, Runtime, State, ToolContext, tool
 from clicket.agents import ReActAgent
+from clicket.engine.executors.sink import questions
 from clicket.errors import UsageError
-from clicket.execution.sink import questions
 from clicket.interpreter import code_interpreter
 from clicket.testing import ScriptedModel
 from clicket.tools.question import InputQuestion

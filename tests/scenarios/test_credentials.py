@@ -13,8 +13,8 @@ from tests.scenarios.kit import assert_sound, make, sqlite_url
 from tests.scenarios.process_tools import whose_token
 
 from clicket import Policy, Runtime, State, ToolContext, tool
-from clicket.credentials import ConnectRefused, CredentialBook
 from clicket.errors import CredentialMissing, NotFound, PermissionDenied, UsageError
+from clicket.safety.credentials import ConnectRefused, CredentialBook
 from clicket.sync import Runtime as SyncRuntime
 
 KEY = "the key of the scenarios of credentials"

@@ -19,7 +19,7 @@ from clicket import RestTool, Runtime, State, ToolContext, tool
 from clicket.client import Client
 from clicket.errors import InvalidInput, UsageError
 from clicket.mcp import McpServer
-from clicket.oauth.subjects import caller_of
+from clicket.safety.oauth.subjects import caller_of
 from clicket.server import keys
 
 

@@ -24,7 +24,7 @@ from clicket.cli.demo.tools import TOUR_TOOLS
 from clicket.cli.demo.tour import tour_store
 from clicket.cli.terminal import Terminal
 from clicket.kernel import State
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.tools import tool
 
 EXPECTED = [

@@ -17,9 +17,9 @@ import clicket.sync
 from clicket import NativeTool, Runtime, ToolCall, ToolContext, tool
 from clicket.agents import PlanExecuteAgent, ReActAgent
 from clicket.cli.tool_loader import load
+from clicket.engine.executors import LoopWatch, loop_watch
 from clicket.errors import UsageError
-from clicket.execution import LoopWatch, loop_watch
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 from clicket.testing import ScriptedModel, memory_runtime
 
 MEMORY = Settings(store="memory://")
@@ -137,7 +137,7 @@ def test_a_runtime_takes_settings_as_keywords_and_refuses_others() -> None:
 
 
 def test_every_setting_is_a_keyword_of_a_runtime() -> None:
-    from clicket.settings import NAMES, RuntimeOptions
+    from clicket.runtime.settings.settings import NAMES, RuntimeOptions
 
     own = set(inspect.signature(Runtime).parameters)
     assert set(RuntimeOptions.__annotations__) == set(NAMES) - own

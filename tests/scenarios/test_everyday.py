@@ -10,10 +10,11 @@ from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import sqlite_url
 
-from clicket import Policy, Record, Rule, Runtime, Settings, State, sync, tool
+from clicket import Policy, Record, Rule, Runtime, Settings, State, tool
 from clicket.agents import ReActAgent
 from clicket.client import Client
 from clicket.errors import ClicketError, ToolCallFailed
+from clicket.runtime import blocking as sync
 from clicket.testing import ScriptedModel, memory_runtime
 
 

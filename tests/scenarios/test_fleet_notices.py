@@ -23,8 +23,8 @@ from tests.redis_server import RedisServer, redis_server
 from tests.scenarios.fleet_bus import FaultyBus, FaultyCarrier
 
 from clicket import Runtime, Settings, State, ToolContext, tool
-from clicket.call import Call
-from clicket.engine.stored_calls import StoredCalls
+from clicket.engine.live_call import Call
+from clicket.engine.records.stored_calls import StoredCalls
 from clicket.stores.redis import RedisStore
 
 _numbers = itertools.count(1)
@@ -160,7 +160,7 @@ async def test_results_of_calls_that_ended_before_they_were_asked_for(
         polls += bool(stored_calls.followers)
         look_again(stored_calls)
 
-    monkeypatch.setattr("clicket.engine.stored_calls._TICK", 10.0)
+    monkeypatch.setattr("clicket.engine.records.stored_calls._TICK", 10.0)
     monkeypatch.setattr(StoredCalls, "_look_again", counted)
     number, calls = next(_numbers), 20
     url = f"{postgres.url()}?schema=f{number}" if store == "postgres" else f"{redis_store.url}?prefix=f{number}"

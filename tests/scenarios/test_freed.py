@@ -13,8 +13,8 @@ from tests.scenarios.kit import make, sqlite_url
 
 from clicket import RetryableError, Runtime, Settings, ToolContext, tool
 from clicket.agents import ReActAgent
-from clicket.call import Attempt, Call
-from clicket.journal import Entry
+from clicket.engine.journal import Entry
+from clicket.engine.live_call import Attempt, Call
 from clicket.model.chat import ChatReply, ToolUse
 from clicket.ports import Append, Done
 from clicket.stores.memory import MemoryStore

@@ -12,7 +12,7 @@ from tests.scenarios.kit import assert_sound, make, types
 
 from clicket import Condition, Policy, Rule, Runtime, State, tool
 from clicket.agents import ReActAgent
-from clicket.engine.grants import Grants as EngineGrants
+from clicket.engine.people.grants import Grants as EngineGrants
 from clicket.errors import Conflict, InvalidInput, NotFound, PermissionDenied, QueueFull, UsageError
 from clicket.sync import Runtime as BlockingRuntime
 from clicket.testing import ScriptedModel

@@ -154,7 +154,7 @@ async def test_times_that_cannot_be_do_no_harm(time: str) -> None:
 
 
 async def test_a_call_costs_the_watchers_of_other_threads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clicket.hub.thread._LOOK_EVERY", 1_000.0)
+    monkeypatch.setattr("clicket.engine.hub.thread._LOOK_EVERY", 1_000.0)
     async with make([flaky]) as rt:
         read, threads = rt.store.tool_health_now, list[str]()
 

@@ -10,12 +10,13 @@ import pytest
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import sqlite_url
 
-from clicket import Policy, Rule, Runtime, State, sync, tool
+from clicket import Policy, Rule, Runtime, State, tool
 from clicket.adapters.anthropic import run
 from clicket.agents import ReActAgent
 from clicket.errors import NotFound, UsageError
 from clicket.model.chat import ChatReply, ToolUse
 from clicket.model.ids import alias_of
+from clicket.runtime import blocking as sync
 from clicket.testing import ScriptedModel, memory_runtime
 
 

@@ -13,10 +13,11 @@ from rich.console import Console
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import sqlite_url
 
-from clicket import Policy, Rule, sync, tool
+from clicket import Policy, Rule, tool
 from clicket.cli.columns import Column, fitted
 from clicket.cli.commands.ps import ps as ps_module
 from clicket.kernel import State
+from clicket.runtime import blocking as sync
 
 
 @tool

@@ -23,7 +23,7 @@ from tests.redis_server import free_port
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import TOOLS
 
-from clicket.oauth.subjects import caller_of
+from clicket.safety.oauth.subjects import caller_of
 from clicket.server import Options, serving
 
 MAP = {"tools.read": "read", "tools.use": ["read", "call"], "tools.admin": "admin"}

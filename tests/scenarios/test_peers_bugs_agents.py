@@ -18,8 +18,8 @@ from tests.scenarios.peers_bugs_child import Effects, dies_in_a_step, parallel_a
 
 from clicket import Policy, Runtime, State, ToolContext, tool
 from clicket.agents import ReActAgent
+from clicket.engine.executors.sink import questions
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.execution.sink import questions
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
 from clicket.stores.sqlite import SqliteStore
 from clicket.tools.question import InputQuestion

@@ -13,11 +13,11 @@ from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer
 
 from clicket import NativeTool, Runtime, State, ToolContext, tool
-from clicket.engine.worker_entry import WORKER
-from clicket.engine.worker_list import listed_workers
+from clicket.engine.fleet.worker_entry import WORKER
+from clicket.engine.fleet.worker_list import listed_workers
 from clicket.errors import UsageError
 from clicket.ports import QueueName, Stored
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 from clicket.stores.sqlite import SqliteStore
 from clicket.testing import memory_runtime
 

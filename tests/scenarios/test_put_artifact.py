@@ -15,8 +15,9 @@ from tests.scenarios.cache_kit import stepped
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import served
 
-from clicket import Runtime, Settings, sync, tool
+from clicket import Runtime, Settings, tool
 from clicket.errors import NotFound, UsageError
+from clicket.runtime import blocking as sync
 from clicket.testing import StepClock
 
 DATA = bytes(range(256)) * 10_000

@@ -18,7 +18,7 @@ from clicket.errors import InvalidInput
 
 TOOLS = '''
 from clicket import ToolContext, tool
-from clicket.execution.sink import questions
+from clicket.engine.executors.sink import questions
 from clicket.tools.question import InputQuestion
 
 FORM = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}

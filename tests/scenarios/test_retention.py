@@ -13,7 +13,7 @@ from tests.scenarios.cache_kit import stepped
 from tests.scenarios.kit import assert_sound, make
 
 from clicket import Policy, Runtime, State, tool
-from clicket.engine import chores
+from clicket.engine.recovery import chores
 from clicket.errors import NotFound
 from clicket.testing import StepClock
 

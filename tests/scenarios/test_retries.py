@@ -12,7 +12,7 @@ from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound, label, make, states
 
 from clicket import RetryableError, State, ToolContext, tool
-from clicket.execution.retry import MAX_DELAY, backoff
+from clicket.engine.executors.retry import MAX_DELAY, backoff
 from clicket.tools.options import Options
 
 

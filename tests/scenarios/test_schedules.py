@@ -13,7 +13,7 @@ from tests.scenarios.kit import sqlite_url
 
 from clicket import Policy, Runtime, Settings, State, tool
 from clicket.errors import InvalidInput, NotFound, PermissionDenied, ToolNotFound, UsageError
-from clicket.schedules import Schedule
+from clicket.runtime.schedules import Schedule
 from clicket.testing import StepClock, memory_runtime, with_clock
 
 START = 1_700_006_400.0  # 2023-11-15 00:00 UTC

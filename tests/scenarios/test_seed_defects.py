@@ -31,7 +31,7 @@ LIFECYCLE = {
     "the start time is never set": ["scenarios/test_calls.py::test_every_kind_of_tool"],
     "the end time is set after listeners have fired": [
         "scenarios/test_durable_calls.py::test_nothing_is_visible_before_the_store_has_it",
-        "unit/journal/test_journal.py::test_the_store_has_it_when_listeners_hear_of_it",
+        "unit/engine/journal/test_journal.py::test_the_store_has_it_when_listeners_hear_of_it",
     ],
     "a cancelled call has no end time": [
         "scenarios/test_timeouts_cancel.py::test_cancel_while_queued",
@@ -57,7 +57,7 @@ LIFECYCLE = {
     ],
     "declared defaults are not applied": [
         "unit/tools/test_options.py::test_the_defaults_are_the_documented_ones",
-        "unit/test_settings.py::test_the_defaults_are_the_documented_ones",
+        "unit/runtime/test_settings.py::test_the_defaults_are_the_documented_ones",
     ],
 }
 
@@ -143,7 +143,7 @@ PIPELINE = {
 EXECUTOR = {
     "the error for a nested loop is swallowed by its own handler": [
         "scenarios/test_sync_face.py::test_inside_a_running_loop_it_raises_instead_of_deadlocking",
-        "unit/test_bridge.py::test_errors_come_back_as_they_are",
+        "unit/system/test_bridge.py::test_errors_come_back_as_they_are",
     ],
     "with neither body overridden the two call each other without end": [
         "unit/tools/test_function.py::test_a_class_with_no_body_or_a_wrong_one_is_refused",

@@ -21,7 +21,7 @@ from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import TOOLS, served
 
 from clicket.errors import StoreUnavailable, UsageError
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server import Options, create_app, serve, serving
 
 

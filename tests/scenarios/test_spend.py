@@ -21,11 +21,11 @@ from tests.unit.models.kit import anthropic_model, openai_model, says
 from clicket import Runtime, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.client import Client
+from clicket.engine.spend.prices import PRICES_DATE
 from clicket.errors import PermissionDenied, RetryableError, StoreUnavailable, UsageError
 from clicket.kernel import State
 from clicket.model.chat import ChatReply, ChatRequest, Usage
 from clicket.spend import BudgetReached
-from clicket.spend.prices import PRICES_DATE
 from clicket.sync import Runtime as SyncRuntime
 from clicket.telemetry.prometheus import scrape
 from clicket.testing import ScriptedModel, StepClock

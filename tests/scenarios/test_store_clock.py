@@ -13,7 +13,7 @@ from clicket import Runtime, Settings, tool
 from clicket.agents import ReActAgent
 from clicket.errors import StoreUnavailable
 from clicket.ports import StoreClock, SystemClock
-from clicket.schedules.schedule import KIND, StoredSchedule
+from clicket.runtime.schedules.schedule import KIND, StoredSchedule
 from clicket.testing import ScriptedModel, StepClock, memory_runtime
 
 DAYS = 3 * 86_400.0
@@ -46,7 +46,7 @@ async def test_a_worker_whose_date_is_ahead_over_postgres(
 
 async def _check_a_worker_whose_date_is_ahead(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Runtime([work], settings=Settings(store=url, engine="workers")) as here:
-        monkeypatch.setattr("clicket.compose.SystemClock", Ahead)
+        monkeypatch.setattr("clicket.runtime.compose.SystemClock", Ahead)
         handle = await here.submit("work", {"text": "hello"}, id="one")
         later = await here.submit("work", {"text": "tomorrow"}, id="two", not_before=time.time() + 86_400.0)
         made = await here.schedule("daily", "0 0 * * *", "work")
@@ -85,7 +85,7 @@ async def test_a_date_that_jumps_removes_no_calls_and_threads_over_postgres(
 async def _check_a_date_that_jumps(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep comes before the process has compared the dates again."""
     machine = Machine()
-    monkeypatch.setattr("clicket.compose.SystemClock", lambda: machine)
+    monkeypatch.setattr("clicket.runtime.compose.SystemClock", lambda: machine)
     settings = Settings(store=url, retention=86_400.0, outcome_retention=86_400.0, memory_retention=86_400.0)
     async with Runtime([work], settings=settings) as rt:
         agent = ReActAgent(rt, ScriptedModel([[("work", {"text": "hello"})], "done"]))

@@ -10,8 +10,9 @@ from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import key_for, served, serving_in_thread
 
-from clicket import Event, sync
+from clicket import Event
 from clicket.client import Client, SyncClient
+from clicket.runtime import blocking as sync
 from clicket.subscription import CallEvent, EventFilter, Gap, Subscription
 
 

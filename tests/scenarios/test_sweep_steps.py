@@ -14,7 +14,7 @@ from tests.kit.many_calls import fill
 from tests.scenarios.kit import make, sqlite_url
 
 from clicket import Runtime, tool
-from clicket.engine import chores
+from clicket.engine.recovery import chores
 from clicket.ports import Keep
 from clicket.stores.sqlite import SqliteStore, retention
 from clicket.testing.store_kit import opened

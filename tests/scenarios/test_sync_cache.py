@@ -11,12 +11,14 @@ import pytest
 from tests.kit.forks import FORKED
 from tests.kit.waiting import PATIENCE
 
-from clicket import Settings, State, sync, tool
+from clicket import Settings, State, tool
 from clicket.errors import UsageError
+from clicket.runtime import blocking as sync
 
 DIES = """
 import os, sys
-from clicket import Settings, sync, tool
+from clicket import Settings, tool
+from clicket.runtime import blocking as sync
 
 @tool(read_only=True)
 def look() -> str:

@@ -17,8 +17,9 @@ from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound
 
 import clicket
-from clicket import Policy, Settings, State, ToolCall, ToolContext, sync, tool
+from clicket import Policy, Settings, State, ToolCall, ToolContext, tool
 from clicket.errors import UsageError
+from clicket.runtime import blocking as sync
 
 
 @tool

@@ -134,7 +134,7 @@ async def test_every_way_to_end_is_counted_as_the_journal_has_it(store: str) -> 
 async def test_a_tool_that_makes_up_types_without_end_is_counted_in_bounds(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clicket.pipeline.persist._MAX_TYPES", 3)
+    monkeypatch.setattr("clicket.engine.stages.persist._MAX_TYPES", 3)
 
     @tool(max_retries=0, failure_threshold=100)
     async def invents(number: int) -> None:

@@ -10,9 +10,9 @@ import pytest
 from tests.kit.waiting import eventually
 
 from clicket import DidNotHappen, Policy, Record, Runtime, State, ToolContext, tool
+from clicket.engine.executors.sink import questions
 from clicket.errors import Conflict, InvalidInput, UsageError
-from clicket.execution.sink import questions
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 from clicket.tools.question import InputQuestion
 from clicket.tools.reconcile import CallInDoubt
 from clicket.tools.rest import OutcomeUnknown

@@ -37,7 +37,7 @@ class Listed:
 
 
 TOOLS = [Listed(about) for about in catalog()]
-# Eight times as many as an agent is offered; tests/unit/tool_search searches the whole catalog.
+# Eight times as many as an agent is offered; tests/unit/tools/search searches the whole catalog.
 SERVICES = ("github", "gmail", "google", "openweather", "quickbooks", "salesforce", "slack", "stripe")
 SOME = [each for each in TOOLS if each.name.startswith(SERVICES)]
 
@@ -307,7 +307,7 @@ async def test_the_name_stays_reserved() -> None:
 
 
 async def test_declared_in_the_settings(tmp_path: Any) -> None:
-    from clicket.agent_config import agents_of
+    from clicket.runtime.agent_config import agents_of
 
     script = tmp_path / "answers.json"
     script.write_text(json.dumps(["yes"]))

@@ -23,7 +23,7 @@ from clicket import RetryableError, State, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.cli.terminal import Terminal
 from clicket.cli.worker_log import WorkerLog
-from clicket.execution import traceback_of
+from clicket.engine.executors import traceback_of
 from clicket.testing import ScriptedModel
 
 TOKEN = "sk-ant-api03-" + "A1b2C3d4" * 6

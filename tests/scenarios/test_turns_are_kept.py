@@ -85,7 +85,7 @@ async def test_an_idle_thread_goes_with_its_calls(rt: Runtime, monkeypatch: pyte
     await agent.run("one", thread="old")
     assert await _sweep(rt) == 0
     sweep_threads = rt.engine.background._chores["threads"][1]
-    monkeypatch.setattr("clicket.agent_host._idle_before", lambda engine: EVERYTHING)
+    monkeypatch.setattr("clicket.runtime.agent_host._idle_before", lambda engine: EVERYTHING)
     await sweep_threads()
     assert await _sweep(rt) == 2
     assert (await agent.look("old")).turns == 1, "a new turn must not get the number of a stored one"

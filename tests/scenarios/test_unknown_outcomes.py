@@ -18,9 +18,9 @@ from tests.scenarios.test_recovery import crash, effects, reopen
 from clicket import State, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.client import Client, SyncClient
-from clicket.dead_letters import requeued_id
 from clicket.errors import Conflict, NotFound, PermissionDenied, UsageError
 from clicket.model import Record
+from clicket.runtime.calls.dead_letters import requeued_id
 from clicket.subscription import EventFilter
 from clicket.sync import Runtime as SyncRuntime
 from clicket.testing import ScriptedModel

@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from tests.mcp.kit import serving as mcp_serving
-from tests.unit.web.kit import Request, Web, answer, page, serving
+from tests.unit.search.web.kit import Request, Web, answer, page, serving
 
 from clicket.mcp import McpServer
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.search import Mixed, deep_search
 from clicket.testing import memory_runtime
 from clicket.tools import tool

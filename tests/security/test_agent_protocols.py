@@ -17,7 +17,7 @@ from tests.scenarios.server_kit import Api, key_for, served
 
 from clicket import Policy, tool
 from clicket.errors import NotFound
-from clicket.external_calls import complete_own
+from clicket.runtime.calls.external_calls import complete_own
 from clicket.server import keys
 
 

@@ -19,8 +19,8 @@ from tests.scenarios.server_kit import Api, key_for, served
 
 from clicket import Policy, Rule, State, tool
 from clicket.errors import UsageError
-from clicket.settings import Settings
-from clicket.webhooks.sender import Answer, HttpSender
+from clicket.runtime.settings import Settings
+from clicket.telemetry.webhooks.sender import Answer, HttpSender
 
 KEY = "a secret key of at least sixteen characters"
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e\x1b[31m&lt;'

@@ -13,7 +13,7 @@ from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import Api, key_for, served
 
 from clicket import Conflict, Policy, Record, Runtime, State, tool
-from clicket.engine.approvers import Approver
+from clicket.engine.people.approvers import Approver
 
 ASK = Policy(ask=["pay"])
 

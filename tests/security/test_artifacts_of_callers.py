@@ -10,8 +10,8 @@ from tests.scenarios.kit import make
 from tests.scenarios.server_kit import TOOLS, key_for, served
 
 from clicket import ToolContext, tool
+from clicket.engine.executors import GRANT, granted
 from clicket.errors import NotFound
-from clicket.execution import GRANT, granted
 
 LARGE = b"work of one caller " * 1_000
 

@@ -13,11 +13,11 @@ from tests.security.test_program_egress import web_server
 
 from clicket import Policy, Rule, Runtime, tool
 from clicket.agents import ReActAgent
-from clicket.call import Call, Origin
+from clicket.engine.journal import Entry
+from clicket.engine.live_call import Call, Origin
+from clicket.engine.stages.authorize import Authorize
 from clicket.errors import InvalidInput, PermissionDenied, ToolNotFound, UsageError
-from clicket.journal import Entry
 from clicket.model import ToolCall
-from clicket.pipeline.authorize import Authorize
 from clicket.testing import ScriptedModel
 
 FETCH = "code_interpreter_fetch"

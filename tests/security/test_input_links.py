@@ -8,7 +8,7 @@ import pytest
 from tests.security.test_approval_links import HOSTILE, allowing, ask, sent
 
 from clicket import ToolContext, tool
-from clicket.execution.sink import questions
+from clicket.engine.executors.sink import questions
 from clicket.tools.question import InputQuestion
 
 __all__ = ["sent"]

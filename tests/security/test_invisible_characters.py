@@ -17,16 +17,17 @@ import mcp_types as types
 import pytest
 from tests.scenarios.kit import make, sqlite_url
 
-from clicket import Policy, Record, Runtime, printable, tool
+from clicket import Policy, Record, Runtime, tool
+from clicket.adapters.mcp.app_pages import approvals_page, call_page, result_page
+from clicket.adapters.mcp.approvals import approval_request
+from clicket.adapters.mcp.elicitation import question_from
 from clicket.cli import main
 from clicket.cli.formatting import short
 from clicket.cli.terminal import clean, clean_lines
-from clicket.mcp.app_pages import approvals_page, call_page, result_page
-from clicket.mcp.approvals import approval_request
-from clicket.mcp.elicitation import question_from
-from clicket.printable import IN_PROSE, INVISIBLE, escaped, escaped_json, js_class, marked
+from clicket.model import printable
+from clicket.model.printable import IN_PROSE, INVISIBLE, escaped, escaped_json, js_class, marked
 from clicket.server.approval_html import decision_page
-from clicket.webhooks.approval_links import Link
+from clicket.telemetry.webhooks.approval_links import Link
 
 TABLE = {
     "embedding, override": "\u202a\u202b\u202c\u202d\u202e", "isolates": "\u2066\u2067\u2068\u2069",

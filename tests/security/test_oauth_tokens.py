@@ -23,7 +23,7 @@ from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import Api, key_for, read_sse, served
 
 from clicket import Policy
-from clicket.oauth.subjects import caller_of
+from clicket.safety.oauth.subjects import caller_of
 from clicket.server import keys
 
 

@@ -13,16 +13,16 @@ from tests.scenarios.kit import make
 
 import clicket
 from clicket import RestTool, Settings
-from clicket.call import Attempt
 from clicket.client import Client
-from clicket.credentials.connecting import Start
-from clicket.credentials.oauth import ClientIdentity, Granted
-from clicket.credentials.provider import Provider
-from clicket.oauth.config import OAuthConfig
-from clicket.pipeline.validate import Judged
+from clicket.engine.live_call import Attempt
+from clicket.engine.stages.validate import Judged
+from clicket.safety.credentials.connecting import Start
+from clicket.safety.credentials.oauth import ClientIdentity, Granted
+from clicket.safety.credentials.provider import Provider
+from clicket.safety.oauth.config import OAuthConfig
 from clicket.server import Options, create_app
+from clicket.telemetry.webhooks.config import endpoints_of
 from clicket.tools.request import Prepared
-from clicket.webhooks.config import endpoints_of
 
 SECRET = "whsec_c2VjcmV0LWNhbmFyeS1vZi1hLXRlc3Q="
 SECRET_FIELDS = re.compile(
@@ -33,9 +33,9 @@ MAYBE = re.compile(
 )
 COUNTS = re.compile(r"^(\w+_)?tokens$")
 HARMLESS = {
-    "call.py:Call": "secrets: it has a repr that names its id and state",
-    "credentials/connecting.py:_Request": "cookie: its hash",
-    "pipeline/validate.py:Judged": "secrets: they hide their values",
+    "engine/live_call.py:Call": "secrets: it has a repr that names its id and state",
+    "safety/credentials/connecting.py:_Request": "cookie: its hash",
+    "engine/stages/validate.py:Judged": "secrets: they hide their values",
     "server/a2a/handlers.py:TaskQuery": "page_token: a place in a list",
     "server/authentication.py:Principal": "by_token: a flag",
     "server/operations.py:ResponseSpec": "headers: of the documentation",

@@ -12,7 +12,7 @@ import pytest
 from tests.security.as_user import ROOT, as_user
 from tests.security.edge_run import DISK, EDGES
 
-from clicket.sandbox.libc import machine
+from clicket.interpreter.sandbox.libc import machine
 
 SCRIPT = str(ROOT / "tests" / "security" / "edge_run.py")
 

@@ -22,8 +22,8 @@ from tests.scenarios.server_kit import served
 from tests.security.secrets_kit import TOOLS, WAYS, Canary, assert_clean, assert_folder_clean
 
 from clicket import Conflict, Policy, RestTool, Runtime, State, ToolContext, tool
+from clicket.safety.vault import MASK
 from clicket.telemetry import instrument
-from clicket.vault import MASK
 
 KEY = "a key of more than sixteen characters"
 

@@ -19,7 +19,7 @@ from tests.security.secrets_kit import Canary, assert_clean, assert_folder_clean
 
 from clicket import ClicketError, Policy, State
 from clicket.errors import InvalidInput, PermissionDenied
-from clicket.vault import MASK
+from clicket.safety.vault import MASK
 
 KEY, OTHER = "the first key of this test", "quite another key altogether"
 

@@ -12,8 +12,8 @@ import pytest
 from tests.security.ssrf_kit import CONTEXT, PUBLIC, Network, Resolver, fetching, serving
 
 from clicket.errors import ClicketError, InvalidInput, RetryableError, ToolUnavailable
-from clicket.tools import transport
-from clicket.tools.guard import AddressGuard, AddressRefused
+from clicket.safety import transport
+from clicket.safety.guard import AddressGuard, AddressRefused
 from clicket.tools.rest import RestError, RestTool
 
 # --- names and resolvers ----------------------------------------------------------------------------------------------

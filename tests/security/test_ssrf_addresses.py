@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.security.ssrf_kit import CONTEXT, FORBIDDEN, HOSTS, PUBLIC, Network, Resolver, fetching, ipv4_spellings
 
 from clicket.errors import InvalidInput
-from clicket.tools.guard import HostMalformed, numeric_host, verdict
+from clicket.safety.guard import HostMalformed, numeric_host, verdict
 
 
 def test_there_are_many_spellings() -> None:

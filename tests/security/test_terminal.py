@@ -19,9 +19,9 @@ from tests.scenarios.kit import make
 from clicket import Policy, Runtime, tool
 from clicket.cli import main
 from clicket.cli.terminal import Terminal, clean, clean_lines
+from clicket.safety.vault.logs import LOGGERS, guard_logs
 from clicket.server.access_log import AccessLog
 from clicket.telemetry.logs import configure, follow
-from clicket.vault.logs import LOGGERS, guard_logs
 
 WILD = "a\x1b[2J\x1b]0;gotcha\x07\x9b31m\u202e[red]\r\nFORGED by a name\u2028FORGED, too\x85FORGED"
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")

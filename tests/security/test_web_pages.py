@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.kit.children import is_running
 from tests.kit.waiting import PATIENCE, eventually
-from tests.unit.web.kit import Request, answer, head, packed, page, serving
+from tests.unit.search.web.kit import Request, answer, head, packed, page, serving
 
 from clicket.model.document import Document
 from clicket.web import PageFailed, Pages

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tests.crash.judge import Ack
 from tests.simulation.servers import SERVED
 
-from clicket.engine.stored_calls import Closed
+from clicket.engine.records.stored_calls import Closed
 from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound, QueueFull, StoreUnavailable, UsageError
 from clicket.model import ToolResult
 

@@ -33,11 +33,11 @@ from tests.simulation.team import HELP, Team, job
 from tests.simulation.world import World
 
 from clicket import Runtime
+from clicket.engine.executors.processes import pool
 from clicket.errors import StoreUnavailable
-from clicket.execution.processes import pool
+from clicket.runtime.settings import Settings
 from clicket.server import create_app
-from clicket.settings import Settings
-from clicket.webhooks import service
+from clicket.telemetry.webhooks import service
 
 __all__ = ["AT_ONCE", "LEASE", "QUEUE_TIMEOUT", "Cluster"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from types import ModuleType
 
-from clicket.engine import chore_schedule
+from clicket.engine.drive import chore_schedule
 from clicket.stores.sqlite import store as sqlite_store
 
 __all__ = ["turn"]

@@ -10,15 +10,15 @@ from tests.crash.judge import Effect
 from tests.simulation.loop import NODE
 from tests.simulation.scene import Body, scene
 
-from clicket.execution.processes.handle import WorkerDied
-from clicket.execution.processes.target import Target
+from clicket.engine.executors.processes.handle import WorkerDied
+from clicket.engine.executors.processes.target import Target
 from clicket.model.codec import decode, encode
 
 __all__ = ["SimulatedWorker"]
 
 
 class SimulatedWorker:
-    """What the pool of processes asks of a child (`execution/processes/handle.py`)."""
+    """What the pool of processes asks of a child (`engine/executors/processes/handle.py`)."""
 
     def __init__(self, grace: float, ended: Callable[[Any], None]) -> None:
         self.pid = 0

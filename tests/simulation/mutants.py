@@ -42,7 +42,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/ending.py",
+                "engine/lifecycle/ending.py",
                 "        if not call.entry.durable:\n            call.accepted",
                 "        if not call.entry.durable and call.entry.inflight is None:\n            call.accepted",
             ),
@@ -54,7 +54,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "journal/journal.py",
+                "engine/journal/journal.py",
                 "        entry.ended_at = entry.last_at = at\n        entry.then = (then, subject)\n",
                 "        entry.ended_at = entry.last_at = at\n        entry.then = (lambda *_: None, subject)\n"
                 "        then(subject, None)\n",
@@ -67,7 +67,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/running.py",
+                "engine/lifecycle/running.py",
                 "            self._journal.start_and_commit(entry, self._on_start_durable, call)\n",
                 "            self._journal.start_and_commit(entry, self._ending.on_created, call)\n"
                 "            self._on_start_durable(call, None)\n",
@@ -80,7 +80,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "journal/journal.py",
+                "engine/journal/journal.py",
                 "            self.commit(entry, partial(then, subject))\n",
                 "            self.commit(entry)\n            then(subject, None)\n",
             ),
@@ -92,7 +92,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/runner.py",
+                "engine/lifecycle/runner.py",
                 "        self._journal.start(call.entry)\n        await self._journal.flush(call.entry)\n",
                 "        self._journal.start(call.entry)\n        self._journal.commit(call.entry)\n",
             ),
@@ -104,7 +104,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "journal/staging.py",
+                "engine/journal/staging.py",
                 '        self.record(entry, "attempt_started", attempt_data(entry.attempts, self._worker, self._host))\n'
                 "        if entry.started_at is None:\n",
                 "        if entry.started_at is None:\n"
@@ -118,12 +118,12 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/runner.py",
+                "engine/lifecycle/runner.py",
                 "            or call.stopping is not None\n            or tool.options",
                 "            or tool.options",
             ),
             Change(
-                "execution/loop_lane.py",
+                "engine/executors/loop_lane.py",
                 "        if call.stopping is not None:  # the call was stopped in the body's first step\n            stop()\n",
                 "",
             ),
@@ -135,7 +135,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/running.py",
+                "engine/lifecycle/running.py",
                 "        if call.ready and not call.ending:\n            self.run_in_own_task(call)\n",
                 "",
             ),
@@ -159,7 +159,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/runner.py",
+                "engine/lifecycle/runner.py",
                 "is_attended=not (attempt.abandoned or attempt.caller_left),",
                 "is_attended=not attempt.caller_left,",
             ),
@@ -171,7 +171,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "execution/clocks.py",
+                "engine/executors/clocks.py",
                 "        if timeout is not None:\n            self.limit(call, timeout)",
                 "        if timeout is not None and call.entry.attempts <= 1:\n            self.limit(call, timeout)",
             ),
@@ -183,7 +183,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "execution/clocks.py",
+                "engine/executors/clocks.py",
                 "        else:\n            self._timer = self._clock.call_later(left, self._look)\n",
                 "",
             ),
@@ -195,7 +195,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "execution/deadlines.py",
+                "engine/executors/deadlines.py",
                 "if self._timer is None or self._order[0] == number:",
                 "if self._timer is None:",
             ),
@@ -207,7 +207,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "execution/loop_lane.py",
+                "engine/executors/loop_lane.py",
                 "                cancel_wait(attempt)\n            self._clocks.grant(call, self._abandon, call)\n",
                 "                cancel_wait(attempt)\n                self._clocks.grant(call, self._abandon, call)\n",
             ),
@@ -219,7 +219,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/recovery.py",
+                "engine/recovery/recovery.py",
                 "            self._timers.deadline(call, max(left, 0.0))\n        if record.waiting_for",
                 "        if record.waiting_for",
             ),
@@ -231,7 +231,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/credential_waits.py",
+                "engine/lifecycle/credential_waits.py",
                 "        if left is not None:\n            self._timers.wait(call, left, ",
                 "        if left is not None and before is None:\n            self._timers.wait(call, left, ",
             ),
@@ -243,7 +243,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "journal/journal.py",
+                "engine/journal/journal.py",
                 "        if entry.rows:\n            entry.rows = entry.rows.renumbered(by)\n        entry.seq += by\n",
                 "        entry.seq += by\n",
             ),
@@ -253,7 +253,7 @@ _CALLS = (
     Mutant(
         "a unit whose answer was lost is written a second time",
         "calls",
-        (Change("journal/rebase.py", "    if written is not None:\n", "    if written:\n"),),
+        (Change("engine/journal/rebase.py", "    if written is not None:\n", "    if written:\n"),),
         "One outcome: a unit that was written, and whose answer was lost, is not written again.",
     ),
     Mutant(
@@ -261,7 +261,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "journal/journal.py",
+                "engine/journal/journal.py",
                 "                entry.inflight = change\n                self._on_appended(change, failure)\n",
                 "                entry.inflight = change\n"
                 "                self._on_appended(change, None if isinstance(failure, Stale) else failure)\n",
@@ -274,7 +274,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "journal/journal.py",
+                "engine/journal/journal.py",
                 "        if foreign and self._on_request is not None:",
                 "        if foreign and not is_written and self._on_request is not None:",
             ),
@@ -286,7 +286,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/recovery.py",
+                "engine/recovery/recovery.py",
                 "        if record.cancel_requested:\n            self._end_cancelled(call, record)\n            return\n",
                 "",
             ),
@@ -298,7 +298,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/handover.py",
+                "engine/lifecycle/handover.py",
                 "if verdict is AfterDoubt.END_UNKNOWN:",
                 'if verdict is AfterDoubt.END_UNKNOWN and call.required_tool().options.recovery != "auto":',
             ),
@@ -310,7 +310,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/due_calls.py",
+                "engine/lifecycle/due_calls.py",
                 'not in the store yet: %s", entry.id, error)\n                await sleep(self._clock, _LOOK_AGAIN)\n',
                 'not in the store yet: %s", entry.id, error)\n                break\n',
             ),
@@ -322,7 +322,7 @@ _CALLS = (
         "calls",
         (
             Change(
-                "engine/stored_calls.py",
+                "engine/records/stored_calls.py",
                 "        if fresh[0].seq != self.last + 1:\n            return False\n",
                 "",
             ),
@@ -337,7 +337,7 @@ _LEASES = (
         "leases",
         (
             Change(
-                "engine/recovery.py",
+                "engine/recovery/recovery.py",
                 "            doubt=doubt_of(options, is_cancelled=record.cancel_requested),\n",
                 "            doubt=msgspec.structs.replace(doubt_of(options), may_repeat=options.recovery in ('rerun', 'auto')),\n",
             ),
@@ -349,7 +349,7 @@ _LEASES = (
         "leases",
         (
             Change(
-                "engine/recovery.py",
+                "engine/recovery/recovery.py",
                 "            was_started=entry.state in _STARTED,\n",
                 "            was_started=entry.state is State.RUNNING,\n",
             ),
@@ -371,13 +371,13 @@ _LEASES = (
     Mutant(
         "a take-over forgets the retries that were used",
         "leases",
-        (Change("engine/recovery.py", "retries=retries_of(call)", "retries=0"),),
+        (Change("engine/recovery/recovery.py", "retries=retries_of(call)", "retries=0"),),
         "A call is retried at most max_retries times, counted over all processes.",
     ),
     Mutant(
         "deaths of a call's workers are not added up",
         "leases",
-        (Change("engine/attempt_history.py", "                before += 1\n", "                before = 1\n"),),
+        (Change("engine/records/attempt_history.py", "                before += 1\n", "                before = 1\n"),),
         "Poison calls, whose worker dies every time, are quarantined after 5 claims.",
     ),
     Mutant(
@@ -385,7 +385,7 @@ _LEASES = (
         "leases",
         (
             Change(
-                "journal/journal.py",
+                "engine/journal/journal.py",
                 "        if stored is None or stored.fence != entry.fence:\n",
                 "        if stored is None:\n",
             ),
@@ -397,7 +397,7 @@ _LEASES = (
         "leases",
         (
             Change(
-                "journal/journal.py",
+                "engine/journal/journal.py",
                 "        if stored is None or stored.fence != entry.fence:\n",
                 "        if stored is None or stored.fence != entry.fence or stored.events[-1].seq > change.expect:\n",
             ),
@@ -409,7 +409,7 @@ _LEASES = (
         "leases",
         (
             Change(
-                "journal/journal.py",
+                "engine/journal/journal.py",
                 "        if change.claim and not is_written:",
                 "        if change.claim and not is_written and entry.fenced:",
             ),
@@ -437,28 +437,36 @@ _LEASES = (
     Mutant(
         "calls that were claimed by a lost answer are never released",
         "leases",
-        (Change("engine/chores.py", "        self._strays = strays - lost\n", "        self._strays = lost\n"),),
+        (
+            Change(
+                "engine/recovery/chores.py", "        self._strays = strays - lost\n", "        self._strays = lost\n"
+            ),
+        ),
         "No silent losses: a call that the store says is ours, and that no part of the process tracks, is released.",
     ),
     Mutant(
         "a process that lost a waiting call keeps it",
         "leases",
-        (Change("engine/chores.py", "        self._lost = lost\n", "        self._lost = lost & self._lost\n"),),
+        (
+            Change(
+                "engine/recovery/chores.py", "        self._lost = lost\n", "        self._lost = lost & self._lost\n"
+            ),
+        ),
         "Waiters of a call that another process took over read its outcome from the store.",
     ),
     Mutant(
         "waiters of a call that its own process claims anew are forgotten",
         "leases",
-        (Change("engine/recovery.py", "            self._ending.answer(old, lost)\n", ""),),
+        (Change("engine/recovery/recovery.py", "            self._ending.answer(old, lost)\n", ""),),
         "Every waiter gets the outcome of its call, also after a pause longer than the lease.",
     ),
     Mutant(
         "waiting calls are claimed only when a notice comes",
         "leases",
         (
-            Change("engine/chores.py", "        self._claimer.nudge_now_and_then()\n", ""),
+            Change("engine/recovery/chores.py", "        self._claimer.nudge_now_and_then()\n", ""),
             Change(
-                "engine/recovery.py",
+                "engine/recovery/recovery.py",
                 "        await self._core.claimer.claim()\n        return report\n",
                 "        return report\n",
             ),
@@ -468,7 +476,11 @@ _LEASES = (
     Mutant(
         "the deadline of a call that waits for a worker is lost",
         "leases",
-        (Change("engine/handover.py", "for limit in (call.request.deadline, asks):", "for limit in (asks,):"),),
+        (
+            Change(
+                "engine/lifecycle/handover.py", "for limit in (call.request.deadline, asks):", "for limit in (asks,):"
+            ),
+        ),
         "A deadline bounds the whole call, also while no process has claimed it.",
     ),
 )
@@ -503,7 +515,7 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/stopping.py",
+                "engine/lifecycle/stopping.py",
                 "        if call.entry.waiting_for is None:\n            self.stop(call, reason)\n",
                 '        if call.entry.waiting_for is None or reason == "approval":\n            self.stop(call, reason)\n',
             ),
@@ -515,7 +527,7 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/recovery.py",
+                "engine/recovery/recovery.py",
                 "self._approvals.wait_on(call, None if wait is None else max(wait, 0.0))",
                 "self._approvals.wait_on(call, None)",
             ),
@@ -527,7 +539,7 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/attempt_history.py",
+                "engine/records/attempt_history.py",
                 'and (given.get("approved") is not True or given.get("responded") is True)',
                 'and given.get("responded") is True',
             ),
@@ -539,7 +551,7 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/arguments.py",
+                "engine/records/arguments.py",
                 "    if decision is not None:\n        arguments = _edited_in(",
                 "    if decision is not None and known is not None:\n        arguments = _edited_in(",
             ),
@@ -551,7 +563,7 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/grants.py",
+                "engine/people/grants.py",
                 "body, document.version):\n                    self._audit.jot(",
                 "body, None):\n                    self._audit.jot(",
             ),
@@ -563,7 +575,7 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/approvals.py",
+                "engine/lifecycle/approvals.py",
                 'if call.ending or entry.waiting_for != "approval" or read(',
                 "if call.ending or read(",
             ),
@@ -587,7 +599,9 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/grants.py", "        if stored.confirmed:\n            return True\n", "        return True\n"
+                "engine/people/grants.py",
+                "        if stored.confirmed:\n            return True\n",
+                "        return True\n",
             ),
         ),
         "A grant counts once the approval that it is given with is on record.",
@@ -597,7 +611,7 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "engine/grants.py",
+                "engine/people/grants.py",
                 "            if requesters & set(stored.identities) or not fit_schema(\n"
                 "                stored.grant.arguments, arguments, tool.input_schema\n            ):\n",
                 "            if requesters & set(stored.identities):\n",
@@ -610,7 +624,7 @@ _PEOPLE = (
         "people",
         (
             Change(
-                "execution/inputs.py",
+                "engine/executors/inputs.py",
                 "            asked = question is not None and question.key == key\n",
                 "            asked = question is not None\n",
             ),
@@ -625,7 +639,7 @@ _EXTERNAL = (
         "external",
         (
             Change(
-                "engine/external_results.py",
+                "engine/actions/external_results.py",
                 "        closed = token_closed(events)\n",
                 "        closed = None\n",
             ),
@@ -637,7 +651,7 @@ _EXTERNAL = (
         "external",
         (
             Change(
-                "engine/external_results.py",
+                "engine/actions/external_results.py",
                 'if token is not None and (issued.get("attempt") != attempts or not fits(token, str(issued["hash"]))):',
                 'if token is not None and issued.get("attempt") != attempts:',
             ),
@@ -649,7 +663,7 @@ _EXTERNAL = (
         "external",
         (
             Change(
-                "engine/external.py",
+                "engine/lifecycle/external.py",
                 "        if error is None:  # a result may have come while the body ran\n"
                 "            self._take_report(call, call.entry.events)\n",
                 "        if error is not None:\n            self._ending.on_created(call, error)\n",
@@ -662,7 +676,7 @@ _EXTERNAL = (
         "external",
         (
             Change(
-                "engine/external.py",
+                "engine/lifecycle/external.py",
                 "attempt_of(call).wait = _Wait(began_at, None if left is None else now + left, options.idle_timeout, now)",
                 "attempt_of(call).wait = _Wait(began_at, None, options.idle_timeout, now)",
             ),
@@ -677,7 +691,7 @@ _CACHE = (
         "cache",
         (
             Change(
-                "engine/caching.py",
+                "engine/cache/caching.py",
                 "call.arguments, call.caller, call.thread if by_thread else None, window]",
                 "call.arguments, *((call.caller, call.thread) if by_thread else (None, None)), window]",
             ),
@@ -689,7 +703,7 @@ _CACHE = (
         "cache",
         (
             Change(
-                "engine/single_flight.py",
+                "engine/cache/single_flight.py",
                 "        else:\n            for follower in followers:\n"
                 "                self._run(follower)\n        if self._cache",
                 "        if self._cache",
@@ -702,7 +716,7 @@ _CACHE = (
         "cache",
         (
             Change(
-                "engine/single_flight.py",
+                "engine/cache/single_flight.py",
                 "        if call.flight is not None:\n            self._slots.give(call.flight)\n",
                 "        if call.flight is not None and call.outcome is State.COMPLETED:\n            self._slots.give(call.flight)\n",
             ),
@@ -714,7 +728,7 @@ _CACHE = (
         "cache",
         (
             Change(
-                "engine/single_flight.py",
+                "engine/cache/single_flight.py",
                 "            if leads:\n                self._slots.give(name)\n            if self._leads",
                 "            if self._leads",
             ),
@@ -729,7 +743,7 @@ _SLOTS = (
         "slots",
         (
             Change(
-                "engine/external.py",
+                "engine/lifecycle/external.py",
                 "        self._journal.commit(entry, partial(self._on_waiting, call))\n        self._gate.release(call)\n",
                 "        self._journal.commit(entry, partial(self._on_waiting, call))\n",
             ),
@@ -741,7 +755,7 @@ _SLOTS = (
         "slots",
         (
             Change(
-                "engine/parking.py",
+                "engine/lifecycle/parking.py",
                 '        self._gate.release(call)\n        if reason == "credential":\n',
                 '        if reason == "credential":\n',
             ),
@@ -753,7 +767,7 @@ _SLOTS = (
         "slots",
         (
             Change(
-                "engine/running.py",
+                "engine/lifecycle/running.py",
                 "        returned(call)\n        self._gate.release(call)\n",
                 "        returned(call)\n        self._limiter.release(call)\n",
             ),
@@ -765,7 +779,7 @@ _SLOTS = (
         "slots",
         (
             Change(
-                "engine/gate.py",
+                "engine/slots/gate.py",
                 "            call.shared_slot = False\n            self._slots.give(_name(call))\n",
                 "            self._slots.give(_name(call))\n",
             ),
@@ -777,7 +791,7 @@ _SLOTS = (
         "slots",
         (
             Change(
-                "engine/shared_slots.py",
+                "engine/slots/shared_slots.py",
                 "        async with self._alone(name):\n            wanted = self._held.get(name, 0) + 1\n",
                 "        wanted = self._held.get(name, 0) + 1\n        async with self._alone(name):\n",
             ),
@@ -789,7 +803,7 @@ _SLOTS = (
         "slots",
         (
             Change(
-                "engine/shared_slots.py",
+                "engine/slots/shared_slots.py",
                 "                self._spawn(self._report(name))\n                raise\n",
                 "                raise\n",
             ),
@@ -801,7 +815,9 @@ _SLOTS = (
         "slots",
         (
             Change(
-                "engine/gate.py", "            granted = False\n", "            granted = call.token = limit is None\n"
+                "engine/slots/gate.py",
+                "            granted = False\n",
+                "            granted = call.token = limit is None\n",
             ),
         ),
         "A tool's rate holds for all processes over the store together, also during an outage.",
@@ -811,7 +827,9 @@ _SLOTS = (
         "slots",
         (
             Change(
-                "engine/gate.py", "            self._clock.call_later(wait, self._try_again, key[0], tool.name)\n", ""
+                "engine/slots/gate.py",
+                "            self._clock.call_later(wait, self._try_again, key[0], tool.name)\n",
+                "",
             ),
         ),
         "A call that waits for its tool's rate or for other processes' slots starts when there is room.",
@@ -821,7 +839,7 @@ _SLOTS = (
         "slots",
         (
             Change(
-                "engine/running.py",
+                "engine/lifecycle/running.py",
                 "        if len(call.plan.needs) > 1 and not self._gate.admits(call):  # there are limits beside the runtime's\n"
                 "            return\n"
                 "        if call.wait_timer is not None:\n            self._timers.end_wait(call)\n",
@@ -837,7 +855,7 @@ _SLOTS = (
         "slots",
         (
             Change(
-                "engine/running.py",
+                "engine/lifecycle/running.py",
                 "taken = self._limiter.take(call, entry.durable > 0)",
                 "taken = self._limiter.take(call)",
             ),
@@ -876,7 +894,7 @@ _SCHEDULES = (
         "schedules",
         (
             Change(
-                "schedules/scheduler.py",
+                "runtime/schedules/scheduler.py",
                 "        id=call_id(schedule.name, due),\n",
                 "",
             ),
@@ -888,7 +906,7 @@ _SCHEDULES = (
         "schedules",
         (
             Change(
-                "schedules/scheduler.py",
+                "runtime/schedules/scheduler.py",
                 'its call is tried again: %s", schedule.name, error)\n                return None\n',
                 'its call is tried again: %s", schedule.name, error)\n                continue\n',
             ),
@@ -900,7 +918,7 @@ _SCHEDULES = (
         "schedules",
         (
             Change(
-                "schedules/scheduler.py",
+                "runtime/schedules/scheduler.py",
                 "        if stored.firing:\n            return True\n        now = self._clock.now()\n",
                 "        now = self._clock.now()\n",
             ),
@@ -912,7 +930,7 @@ _SCHEDULES = (
         "schedules",
         (
             Change(
-                "schedules/decision.py",
+                "runtime/schedules/decision.py",
                 "        occupied = busy or firing or waiting\n",
                 "        occupied = firing or waiting\n",
             ),
@@ -922,7 +940,7 @@ _SCHEDULES = (
     Mutant(
         "missed times run although catch_up says none",
         "schedules",
-        (Change("schedules/decision.py", "    return on_time, missed\n", "    return times, []\n"),),
+        (Change("runtime/schedules/decision.py", "    return on_time, missed\n", "    return times, []\n"),),
         "With catch_up none no missed time runs, with last only the last one.",
     ),
     Mutant(
@@ -930,7 +948,7 @@ _SCHEDULES = (
         "schedules",
         (
             Change(
-                "schedules/decision.py",
+                "runtime/schedules/decision.py",
                 '        log.append(Firing(due=missed[0], until=missed[-1], outcome="missed", at=now, count=len(missed), reason=reason))\n',
                 "",
             ),
@@ -945,7 +963,7 @@ _SPEND = (
         "spend",
         (
             Change(
-                "spend/book.py",
+                "engine/spend/book.py",
                 "                books.put(id, _assumed(hold))\n",
                 "                books.put(id, None)\n",
             ),
@@ -957,7 +975,7 @@ _SPEND = (
         "spend",
         (
             Change(
-                "spend/accounts.py",
+                "engine/spend/accounts.py",
                 "        counted = None if was_reserved else before\n",
                 "        counted = None\n",
             ),
@@ -969,7 +987,7 @@ _SPEND = (
         "spend",
         (
             Change(
-                "spend/book.py",
+                "engine/spend/book.py",
                 "            self._spawn(self._surely(lambda: self._release(id, page, tuple(charged))))\n            raise\n",
                 "            raise\n",
             ),
@@ -1017,7 +1035,7 @@ _SPEND = (
         "spend",
         (
             Change(
-                "engine/tool_costs.py",
+                "engine/records/tool_costs.py",
                 "        if cost_in(call.entry.events) is not None:\n            self.report(call)\n",
                 "        if call in self._newer:\n            self.report(call)\n",
             ),
@@ -1029,7 +1047,7 @@ _SPEND = (
         "spend",
         (
             Change(
-                "spend/reserving.py",
+                "engine/spend/reserving.py",
                 "        if not fits(books.accounts[account], budget, nano, hold.tokens)\n",
                 "        if not fits(books.accounts[account], budget, nano, hold.tokens, reserved=False)\n",
             ),
@@ -1041,7 +1059,7 @@ _SPEND = (
         "spend",
         (
             Change(
-                "spend/book.py",
+                "engine/spend/book.py",
                 "            found.raises.setdefault(call_id, Raise(title, nano, tokens))\n",
                 '            found.raises[f"{call_id} {len(found.raises)}"] = Raise(title, nano, tokens)\n',
             ),
@@ -1065,7 +1083,7 @@ _SPEND = (
         "spend",
         (
             Change(
-                "engine/tool_costs.py",
+                "engine/records/tool_costs.py",
                 "            self.writing[call] = asyncio.get_running_loop().create_future()\n",
                 "            self.writing[call] = asyncio.get_running_loop().create_future()\n"
                 "            self.writing[call].set_result(None)\n",
@@ -1276,7 +1294,7 @@ _WEBHOOKS = (
         "webhooks",
         (
             Change(
-                "webhooks/delivery.py",
+                "telemetry/webhooks/delivery.py",
                 "self._sender.send(endpoint, notice.id, at, body)",
                 'self._sender.send(endpoint, f"{notice.id}_{notice.tries}" if notice.tries else notice.id, at, body)',
             ),
@@ -1288,7 +1306,7 @@ _WEBHOOKS = (
         "webhooks",
         (
             Change(
-                "webhooks/outbox.py",
+                "telemetry/webhooks/outbox.py",
                 "        if stored is None or (stored.notice.next_at or 0.0) > now:\n            return None\n",
                 "        if stored is None or stored.claimed_by or (stored.notice.next_at or 0.0) > now:\n            return None\n",
             ),
@@ -1447,7 +1465,7 @@ _STORE = (
         "store",
         (
             Change(
-                "journal/journal.py",
+                "engine/journal/journal.py",
                 "            delay = min(delay * 2, _RETRY_MOST)\n            failure = await self.append(change)\n",
                 "            delay = min(delay * 2, _RETRY_MOST)\n            failure = await self.append(change)\n"
                 '            if failure is not None and getattr(failure, "lasting", False):\n                break\n',
@@ -1545,7 +1563,7 @@ _CREDENTIALS = (
         "credentials",
         (
             Change(
-                "credentials/book.py",
+                "safety/credentials/book.py",
                 'kept, status="revoked", sealed="", claim=None, reason="it was revoked", updated_at',
                 'kept, claim=None, reason="it was revoked", updated_at',
             ),
@@ -1557,7 +1575,7 @@ _CREDENTIALS = (
         "credentials",
         (
             Change(
-                "engine/credential_waits.py",
+                "engine/lifecycle/credential_waits.py",
                 "        if changes != self._seen or now - self._looked_at >= _LOOK_AT_ALL:\n",
                 "        if now - self._looked_at >= _LOOK_AT_ALL:\n",
             ),
@@ -1569,7 +1587,7 @@ _CREDENTIALS = (
         "credentials",
         (
             Change(
-                "engine/credential_waits.py",
+                "engine/lifecycle/credential_waits.py",
                 "        call.credentials = found\n        if entry.state",
                 "        if _last_wait(entry.events) is None:\n            call.credentials = found\n        if entry.state",
             ),
@@ -1584,7 +1602,7 @@ _RETENTION = (
         "retention",
         (
             Change(
-                "engine/chores.py",
+                "engine/recovery/chores.py",
                 "        kept = () if self.keeps is None else await self.keeps(calls)\n",
                 "        kept = ()\n",
             ),
@@ -1596,7 +1614,7 @@ _RETENTION = (
         "retention",
         (
             Change(
-                "engine/chores.py",
+                "engine/recovery/chores.py",
                 "        for callback in self.before_removal:\n            await callback(going)\n",
                 "        for callback in self.before_removal[1:]:\n            await callback(going)\n",
             ),
@@ -1608,7 +1626,7 @@ _RETENTION = (
         "retention",
         (
             Change(
-                "runtime.py",
+                "runtime/runtime.py",
                 "in_callers_task=in_callers_task, may_repeat=request.id is not None\n",
                 "in_callers_task=in_callers_task, may_repeat=False\n",
             ),
@@ -1633,7 +1651,7 @@ _RETENTION = (
         "retention",
         (
             Change(
-                "engine/chores.py",
+                "engine/recovery/chores.py",
                 "            since=now - limits.retention if since is None else since,\n",
                 "            since=now - limits.retention / 4 if since is None else since,\n",
             ),
@@ -1645,7 +1663,7 @@ _RETENTION = (
         "leases",
         (
             Change(
-                "engine/draining.py",
+                "engine/drive/draining.py",
                 "            if len(waiting) == len(ready):\n                return\n",
                 "            return\n",
             ),

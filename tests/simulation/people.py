@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.scene import scene
 
 from clicket import ToolContext, tool
-from clicket.execution.sink import questions
+from clicket.engine.executors.sink import questions
 from clicket.tools.question import InputAnswer, InputQuestion
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import json
 
 from tests.simulation.scene import scene
 
-from clicket.webhooks.config import Endpoint
-from clicket.webhooks.sender import Answer
+from clicket.telemetry.webhooks.config import Endpoint
+from clicket.telemetry.webhooks.sender import Answer
 
 __all__ = ["WEBHOOKS", "SimulatedSender"]
 

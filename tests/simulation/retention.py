@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.world import EPOCH
 
-from clicket.engine import chore_schedule
+from clicket.engine.drive import chore_schedule
 from clicket.model import Record, fold
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.scene import work
 
 from clicket import ToolContext, tool
-from clicket.schedules.schedule import Schedule
+from clicket.runtime.schedules.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster, Member

@@ -24,6 +24,7 @@ from clicket.kernel import State
 from clicket.model import Event, dump_unit, load_events
 from clicket.model.ended import Ended, ended_from
 from clicket.model.figures import Figure
+from clicket.model.ports.notices import Hear
 from clicket.ports import (
     SHARED_PLACE,
     Append,
@@ -58,7 +59,6 @@ from clicket.ports import (
     Unstorable,
     health_after,
 )
-from clicket.ports.notices import Hear
 
 __all__ = ["ModelNotices", "ModelSession", "StoreModel"]
 

@@ -56,7 +56,7 @@ def test_text_that_is_not_there_once_is_refused(old: str, count: int) -> None:
 
 
 def test_names_of_modules_and_unknown_mutants() -> None:
-    assert module_of("engine/gate.py") == "clicket.engine.gate"
+    assert module_of("engine/slots/gate.py") == "clicket.engine.slots.gate"
     assert module_of("engine/__init__.py") == "clicket.engine"
     with pytest.raises(KeyError, match="SQLite does not compare the fence"):
         mutant_named("SQLite does not compare fences")

@@ -22,8 +22,8 @@ from clicket.adapters.runtime_access import Offer, sync_or_async
 from clicket.adapters.tool_request import INCOMPLETE, ToolRequest
 from clicket.adapters.tool_search import chosen_offers
 from clicket.model.foreign import clean, field
-from clicket.ports import Caller
-from clicket.sync import Runtime as SyncRuntime
+from clicket.model.ports import Caller
+from clicket.runtime.blocking import Runtime as SyncRuntime
 from clicket.tools.provider_schema import shown
 from clicket.tools.provider_schema import strict as strict_schema
 

@@ -13,9 +13,9 @@ from typing import Any
 from clicket.adapters.response_run import answer
 from clicket.adapters.runtime_access import ToolCatalog, caller_of, loop_of, offers
 from clicket.adapters.tool_request import ToolRequest, local_key, turn_of
-from clicket.bridge import on_loop
 from clicket.errors import UsageError
 from clicket.model.version import version
+from clicket.system.bridge import on_loop
 from clicket.tools.provider_schema import shown
 
 try:

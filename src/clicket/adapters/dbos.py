@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from clicket.errors import UsageError
-from clicket.ports import Caller
+from clicket.model.ports import Caller
 
 try:
     from dbos import DBOS

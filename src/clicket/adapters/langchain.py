@@ -19,11 +19,11 @@ from pydantic import PrivateAttr
 from clicket.adapters.response_run import Answer, answer
 from clicket.adapters.runtime_access import Offer, ToolCatalog, offers, sync_or_async
 from clicket.adapters.tool_request import ToolRequest, local_key
-from clicket.bridge import on_loop, wait_on
 from clicket.errors import UsageError
 from clicket.model.foreign import clean
-from clicket.ports import Caller
-from clicket.sync import Runtime as SyncRuntime
+from clicket.model.ports import Caller
+from clicket.runtime.blocking import Runtime as SyncRuntime
+from clicket.system.bridge import on_loop, wait_on
 from clicket.tools import Tool, ToolContext
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.function import name_of

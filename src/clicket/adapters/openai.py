@@ -25,8 +25,8 @@ from clicket.adapters.tool_request import ToolRequest
 from clicket.adapters.tool_search import chosen_offers
 from clicket.errors import UsageError
 from clicket.model.foreign import clean, field
-from clicket.ports import Caller
-from clicket.sync import Runtime as SyncRuntime
+from clicket.model.ports import Caller
+from clicket.runtime.blocking import Runtime as SyncRuntime
 from clicket.tools.provider_schema import shown
 from clicket.tools.provider_schema import strict as strict_schema
 

@@ -14,10 +14,10 @@ from typing import Any, overload
 from clicket.adapters.response_run import answer
 from clicket.adapters.runtime_access import Offer, ToolCatalog, loop_of, offers, sync_or_async
 from clicket.adapters.tool_request import ToolRequest, local_key, turn_of
-from clicket.bridge import on_loop
 from clicket.errors import UsageError
-from clicket.ports import Caller
-from clicket.sync import Runtime as SyncRuntime
+from clicket.model.ports import Caller
+from clicket.runtime.blocking import Runtime as SyncRuntime
+from clicket.system.bridge import on_loop
 from clicket.tools.provider_schema import shown
 
 try:

@@ -15,11 +15,11 @@ from clicket.adapters.response_run import answer
 from clicket.adapters.runtime_access import Offer, ToolCatalog, caller_of, loop_of, offers
 from clicket.adapters.tool_request import ToolRequest, local_key
 from clicket.adapters.tool_search import chosen_offers
-from clicket.bridge import on_loop
 from clicket.errors import UsageError
-from clicket.pydantic_ai_model import PydanticAIModel
-from clicket.tool_search import chosen_limit
+from clicket.models.pydantic_ai import PydanticAIModel
+from clicket.system.bridge import on_loop
 from clicket.tools.provider_schema import shown
+from clicket.tools.search import chosen_limit
 
 try:
     from pydantic_ai import RunContext, ToolDefinition

@@ -18,10 +18,10 @@ from clicket.errors import ClicketError, UsageError
 from clicket.model import CallOptions, ToolResult
 from clicket.model.codec import without_notes
 from clicket.model.foreign import clean
-from clicket.ports import Caller
-from clicket.sync import Runtime as SyncRuntime
-from clicket.tool_search import FIND_TOOLS
+from clicket.model.ports import Caller
+from clicket.runtime.blocking import Runtime as SyncRuntime
 from clicket.tools.model_arguments import tidy
+from clicket.tools.search import FIND_TOOLS
 
 __all__ = ["Answer", "ResponseRun", "StreamReader", "WatchedStream", "answer", "options_of", "results_of"]
 

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 from clicket.errors import UsageError
 from clicket.model.names import wire_names
-from clicket.ports import Caller
-from clicket.sync import Runtime as SyncRuntime
+from clicket.model.ports import Caller
+from clicket.runtime.blocking import Runtime as SyncRuntime
 
 __all__ = ["ListedTool", "Offer", "ToolCatalog", "caller_of", "loop_of", "offers", "sync_or_async"]
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from clicket.errors import ClicketError, UsageError
 from clicket.model import ToolResult
-from clicket.ports import Caller
+from clicket.model.ports import Caller
 
 try:
     from temporalio import activity

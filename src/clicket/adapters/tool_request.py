@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from clicket.model.ids import provider_prefix
+from clicket.safety.vault import holds_secret
 from clicket.tools.model_arguments import tidy
-from clicket.vault import holds_secret
 
 __all__ = ["INCOMPLETE", "ToolRequest", "call_id", "local_key", "turn_of"]
 

@@ -11,8 +11,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from clicket.adapters.runtime_access import Offer, offers
-from clicket.ports import Caller
-from clicket.tool_search import FIND_OFFER, FIND_TOOLS, RecentTools, chosen_limit
+from clicket.model.ports import Caller
+from clicket.tools.search import FIND_OFFER, FIND_TOOLS, RecentTools, chosen_limit
 
 __all__ = ["Choice", "chosen_offers"]
 
@@ -64,7 +64,7 @@ async def _recent(rt: Caller, thread: str, limit: int) -> RecentTools:
 
 
 def _suited(rt: Caller, message: str, found: list[Offer], limit: int) -> list[str]:
-    from clicket.tool_search.index import ToolIndex  # loaded with the first search
+    from clicket.tools.search.index import ToolIndex  # loaded with the first search
 
     index = _indexes.get(rt)
     if index is None:

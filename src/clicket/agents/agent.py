@@ -29,19 +29,19 @@ from clicket.agents.turn_lifecycle import Drive, OnChange, StateChanged, TurnLif
 from clicket.agents.turn_limits import Limits
 from clicket.agents.turn_record import plan_in
 from clicket.agents.turn_tool import TurnTool
+from clicket.engine.executors import TurnLog
+from clicket.engine.spend import spender_of_turn
 from clicket.errors import AgentBusy, InvalidInput, NotFound, StoreUnavailable, UsageError, known_keywords
-from clicket.execution import TurnLog
 from clicket.kernel import AgentState
 from clicket.model import Record
 from clicket.model.chat import ChatMessage, ToolOffer
 from clicket.model.codec import encode
 from clicket.model.ids import new_id
 from clicket.model.names import FRONTEND
+from clicket.model.ports import AgentHost, ChatModel, Taken
 from clicket.model.request import check_name
 from clicket.model.spend import SpendReport
-from clicket.ports import AgentHost, ChatModel, Taken
-from clicket.spend import spender_of_turn
-from clicket.tool_search import FIND_TOOLS
+from clicket.tools.search import FIND_TOOLS
 
 __all__ = ["Agent", "HasHost"]
 
@@ -291,8 +291,8 @@ class Agent(Generic[T]):
 
         `turn`, `id`: as in `run`; if the thread has that turn, its number is returned. `run`: an id of the request; a turn of another
         request is another turn, also with the same message. `frontend`: tools that the caller's own program runs, for this
-        turn only; a call of one waits for a result from that program (`clicket.external_calls.complete_own`). The other options are as in
-        `run`.
+        turn only; a call of one waits for a result from that program (`clicket.runtime.calls.external_calls.complete_own`). The
+        other options are as in `run`.
         """
         wanted = _wanted(message, thread, turn, id, run)
         given = taken(options, output)

@@ -22,8 +22,8 @@ from clicket.agents.turn_limits import check_counts
 from clicket.errors import StoreUnavailable, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer
 from clicket.model.codec import encode
-from clicket.ports import ChatModel
-from clicket.ports.model_chain import ModelChain
+from clicket.model.ports import ChatModel
+from clicket.model.ports.model_chain import ModelChain
 
 __all__ = ["ContextWindow", "Summary", "estimated", "windows_of"]
 

@@ -12,7 +12,7 @@ from clicket.agents.turn_limits import AnswerEnd, RefusedAs, Stopped
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 from clicket.model.ids import asked_id
-from clicket.vault import holds_secret
+from clicket.safety.vault import holds_secret
 
 __all__ = [
     "Answer",

@@ -16,7 +16,7 @@ from clicket.agents.turn import Turn
 from clicket.errors import ClicketError, UsageError
 from clicket.model import Event
 from clicket.model.ids import is_of_turn
-from clicket.ports import sleep
+from clicket.model.ports import sleep
 
 __all__ = ["EventStreams", "position_of"]
 

@@ -15,7 +15,7 @@ import msgspec
 from clicket.agents.entries import Begun
 from clicket.agents.run_options import NO_OPTIONS, RunOptions
 from clicket.model.codec import canonical
-from clicket.vault import MASK
+from clicket.safety.vault import MASK
 
 __all__ = ["Identity", "both"]
 

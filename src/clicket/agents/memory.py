@@ -17,7 +17,7 @@ from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.errors import StoreUnavailable
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
-from clicket.ports import AgentHost, Records, StoredDocument
+from clicket.model.ports import AgentHost, Records, StoredDocument
 
 __all__ = ["HEAD", "REQUESTS", "TURN", "Head", "Memory", "Page", "TurnDocument", "delete_thread", "key_of"]
 

@@ -13,10 +13,10 @@ from clicket.agents.model_request import OutOfTime, asked_once, within
 from clicket.agents.model_spend import priced, reserve, settle, with_budgets
 from clicket.agents.turn import Turn
 from clicket.model.chat import ChatReply, ChatRequest, Usage
-from clicket.ports import ChatModel, Clock, sleep
-from clicket.ports.model_chain import FailedTry, Hold, ModelChain, Tries, Try
-from clicket.ports.spending import Reserved
-from clicket.vault import hide_text
+from clicket.model.ports import ChatModel, Clock, sleep
+from clicket.model.ports.model_chain import FailedTry, Hold, ModelChain, Tries, Try
+from clicket.model.ports.spending import Reserved
+from clicket.safety.vault import hide_text
 
 __all__ = ["TurnTries", "chain_summary"]
 

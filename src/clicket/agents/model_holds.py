@@ -10,8 +10,8 @@ import msgspec
 
 from clicket.errors import ClicketError
 from clicket.model.codec import encode
-from clicket.ports import AgentHost
-from clicket.ports.model_chain import Hold, is_current
+from clicket.model.ports import AgentHost
+from clicket.model.ports.model_chain import Hold, is_current
 
 __all__ = ["KIND", "SharedHolds"]
 

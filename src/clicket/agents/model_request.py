@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from clicket.agents.sensitive_values import masked_deltas
 from clicket.agents.task_waits import ended_before
 from clicket.agents.turn import Turn
-from clicket.bridge import fulfil
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatReply, ChatRequest, Delta
-from clicket.ports import ChatModel, StreamingModel
-from clicket.ports.model_trace import MODEL_TRACE
+from clicket.model.ports import ChatModel, StreamingModel
+from clicket.model.ports.model_trace import MODEL_TRACE
+from clicket.system.bridge import fulfil
 
 __all__ = ["OutOfTime", "Send", "asked_once", "sent_to", "within"]
 

@@ -13,10 +13,10 @@ from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, counted
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Usage
+from clicket.model.ports import ChatModel
+from clicket.model.ports.model_trace import observed_chat
+from clicket.model.ports.spending import Reserved
 from clicket.model.spend import BudgetBusy, BudgetStatus, Refusal
-from clicket.ports import ChatModel
-from clicket.ports.model_trace import observed_chat
-from clicket.ports.spending import Reserved
 
 __all__ = ["count_replayed", "count_summaries", "paid_summary", "priced", "reserve", "settle", "with_budgets"]
 

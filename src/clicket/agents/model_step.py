@@ -21,14 +21,14 @@ from clicket.agents.run_options import model_name
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import check_counts
 from clicket.agents.verdicts import Edit
+from clicket.engine.executors import backoff, transient
 from clicket.errors import UsageError
-from clicket.execution import backoff, transient
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer
 from clicket.model.codec import clean
-from clicket.ports import ChatModel, StreamingModel, sleep
-from clicket.ports.model_chain import ModelChain
-from clicket.ports.model_trace import MODEL_TRACE
-from clicket.ports.spending import Reserved
+from clicket.model.ports import ChatModel, StreamingModel, sleep
+from clicket.model.ports.model_chain import ModelChain
+from clicket.model.ports.model_trace import MODEL_TRACE
+from clicket.model.ports.spending import Reserved
 from clicket.system import random_generator
 from clicket.tools import Options
 

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from clicket.engine.executors import TurnLog
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.execution import TurnLog
-from clicket.ports import AgentHost, sleep
+from clicket.model.ports import AgentHost, sleep
 
 __all__ = ["Outages"]
 

@@ -16,7 +16,7 @@ import msgspec
 from clicket.errors import InvalidInput, UsageError
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import canonical, decode, encode, is_small
-from clicket.text.json_in_text import MAX_TEXT, json_in_text
+from clicket.model.text.json_in_text import MAX_TEXT, json_in_text
 from clicket.tools.check import CompiledSchema
 from clicket.tools.model_arguments import without_nulls
 from clicket.tools.value_type import ValueType, rooted

@@ -30,8 +30,8 @@ from clicket.errors import ClicketError, InvalidInput, StoreUnavailable, known_k
 from clicket.kernel import PlanStep
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, decode
-from clicket.ports import ChatModel
-from clicket.ports.model_trace import MODEL_TRACE
+from clicket.model.ports import ChatModel
+from clicket.model.ports.model_trace import MODEL_TRACE
 from clicket.tools import Tool
 
 __all__ = ["PlanExecuteAgent"]

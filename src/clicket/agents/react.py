@@ -20,7 +20,7 @@ from clicket.agents.turn_limits import NO_STEPS, Ending, Limits
 from clicket.agents.typed_answers import TypedAnswers
 from clicket.errors import known_keywords
 from clicket.model.chat import ToolOffer
-from clicket.ports import ChatModel
+from clicket.model.ports import ChatModel
 from clicket.tools import Tool
 
 __all__ = ["Loop", "ReActAgent"]

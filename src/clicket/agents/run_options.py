@@ -12,7 +12,7 @@ from clicket.agents.output import Output
 from clicket.agents.turn_limits import Limits
 from clicket.errors import UsageError, did_you_mean
 from clicket.model.codec import encode
-from clicket.ports import ChatModel
+from clicket.model.ports import ChatModel
 from clicket.tools import Tool
 
 __all__ = [

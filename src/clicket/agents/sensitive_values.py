@@ -11,7 +11,18 @@ import msgspec
 from clicket.agents.entries import Answer, Decision, Ended, Entry, News, PlanState, Reply, Results, Tried, Use
 from clicket.model.chat import ChatMessage, Delta, ToolUse
 from clicket.model.codec import decode, encode
-from clicket.vault import MASK, Secrets, Window, hide, hide_said, hide_text, look, still_masked, together, watch_for
+from clicket.safety.vault import (
+    MASK,
+    Secrets,
+    Window,
+    hide,
+    hide_said,
+    hide_text,
+    look,
+    still_masked,
+    together,
+    watch_for,
+)
 
 __all__ = ["SensitiveValues", "masked_deltas"]
 

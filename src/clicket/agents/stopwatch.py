@@ -7,11 +7,11 @@ import asyncio
 from collections.abc import Sequence
 
 from clicket.agents.task_threads import is_inside, thread_of_task
-from clicket.bridge import fulfil
 from clicket.model import Event
 from clicket.model.ids import alias_of, program_of
+from clicket.model.ports import Clock, Timer
 from clicket.model.waits import waits_after
-from clicket.ports import Clock, Timer
+from clicket.system.bridge import fulfil
 
 __all__ = ["Stopwatch"]
 

@@ -10,8 +10,8 @@ from clicket.agents.agent_result import AgentEvent, ThreadView
 from clicket.agents.outages import Outages
 from clicket.agents.task_threads import agents_above, thread_of_task
 from clicket.agents.turn_limits import Limits
+from clicket.engine.executors import TurnLog, turn_log_of
 from clicket.errors import ClicketError, ProgramFailed, StoreUnavailable
-from clicket.execution import TurnLog, turn_log_of
 from clicket.kernel import AgentState
 from clicket.model.names import AGENT_TAG
 from clicket.tools import Options, ToolContext, Traits

@@ -16,7 +16,7 @@ import msgspec
 from clicket.agents.context_window import SUMMARY
 from clicket.agents.memory import HEAD, REQUESTS, Head, delete_thread, inner_thread, key_of
 from clicket.model.ids import agent_of, alias_of
-from clicket.ports import Query, Store, Stored
+from clicket.model.ports import Query, Store, Stored
 
 __all__ = ["ThreadSweep", "kept_by_threads", "release_thread"]
 

@@ -15,14 +15,14 @@ from clicket.agents.memory import Head, Memory, TurnDocument, inner_thread
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import NO_STEPS, Limits
 from clicket.agents.turn_record import TurnRecord, begun_in
+from clicket.engine.spend import RAISE_BUDGET
 from clicket.errors import AgentBusy, AgentChanged, ClicketError, Conflict, NotFound
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
 from clicket.model.chat import ChatMessage
 from clicket.model.ids import is_of_turn
-from clicket.ports import AgentHost, sleep
-from clicket.spend import RAISE_BUDGET
-from clicket.vault import MASK
+from clicket.model.ports import AgentHost, sleep
+from clicket.safety.vault import MASK
 
 __all__ = [
     "Threads",

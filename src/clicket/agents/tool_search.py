@@ -13,8 +13,8 @@ import msgspec
 from clicket.agents.middleware import Middleware
 from clicket.agents.turn import Turn
 from clicket.model.chat import ChatRequest, ToolOffer
-from clicket.ports import ChatModel
-from clicket.tool_search import FIND_OFFER, RecentTools, chosen_limit
+from clicket.model.ports import ChatModel
+from clicket.tools.search import FIND_OFFER, RecentTools, chosen_limit
 
 __all__ = ["ToolChoice"]
 

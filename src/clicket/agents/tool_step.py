@@ -27,10 +27,10 @@ from clicket.model import ToolResult
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, encode, without_notes
 from clicket.model.names import FRONTEND
+from clicket.model.ports import Handle
 from clicket.model.record import result_of
-from clicket.ports import Handle
-from clicket.tool_search import FIND_TOOLS
-from clicket.vault import MASK
+from clicket.safety.vault import MASK
+from clicket.tools.search import FIND_TOOLS
 
 __all__ = ["Actor"]
 

@@ -44,14 +44,14 @@ from clicket.agents.transcript import assistant_message, paired
 from clicket.agents.turn_limits import AnswerEnd, Ending, Limits, Repeats, Spent, Stopped, counted
 from clicket.agents.turn_record import Branch, Replay, TurnRecord
 from clicket.agents.verdicts import Edit
+from clicket.engine.executors import TurnLog
+from clicket.engine.spend import spender_of_turn
 from clicket.errors import ClicketError, UsageError
-from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
+from clicket.model.ports import AgentHost, ChatModel, Clock, Taken
+from clicket.model.ports.spending import Spending
 from clicket.model.spend import Spender
-from clicket.ports import AgentHost, ChatModel, Clock, Taken
-from clicket.ports.spending import Spending
-from clicket.spend import spender_of_turn
-from clicket.vault import MASK
+from clicket.safety.vault import MASK
 
 __all__ = ["Turn", "TurnStopped"]
 

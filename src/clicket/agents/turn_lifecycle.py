@@ -27,13 +27,13 @@ from clicket.agents.threads import document_of, ended_document, ending_of, failu
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
 from clicket.agents.turn_record import TurnRecord
+from clicket.engine.executors import TurnLog
 from clicket.errors import AgentChanged, ClicketError, StoreUnavailable, UsageError
-from clicket.execution import TurnLog
 from clicket.kernel import AGENT, AgentState
 from clicket.model.chat import ToolOffer
 from clicket.model.codec import clean
-from clicket.ports import AgentHost
-from clicket.vault import hide_text
+from clicket.model.ports import AgentHost
+from clicket.safety.vault import hide_text
 
 __all__ = ["Drive", "OnChange", "StateChanged", "TurnLifecycle"]
 

@@ -20,9 +20,9 @@ from clicket.agents.run_options import NO_VALUES, Brought, RunValues, options_in
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import TurnLifecycle
 from clicket.agents.turn_record import begun_in
+from clicket.engine.executors import turn_log_of
 from clicket.errors import UsageError
-from clicket.execution import turn_log_of
-from clicket.ports import AgentHost
+from clicket.model.ports import AgentHost
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
 

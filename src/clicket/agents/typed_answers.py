@@ -14,7 +14,7 @@ from clicket.agents.turn_limits import RefusedAs
 from clicket.agents.verdicts import Refuse
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer, ToolUse, TypedBy
 from clicket.model.codec import decode, encode
-from clicket.ports import ChatModel
+from clicket.model.ports import ChatModel
 
 __all__ = ["ANSWER_TOOL", "Invalid", "TypedAnswers"]
 

@@ -15,10 +15,10 @@ from clicket.cli.formatting import duration, retention_of, shown_url, size
 from clicket.cli.orphans import MAX_COUNTED, Owners, orphans
 from clicket.cli.session import Session
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.oauth.refusals import IssuerUnavailable
-from clicket.oauth.resource_server import ResourceServer
-from clicket.runtime import Runtime
-from clicket.settings import Settings
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
+from clicket.safety.oauth.refusals import IssuerUnavailable
+from clicket.safety.oauth.resource_server import ResourceServer
 
 __all__ = ["Check", "oauth_check", "sandbox_check", "store_checks"]
 
@@ -165,7 +165,7 @@ async def _queue(runtime: Runtime) -> Check:
 
 async def sandbox_check() -> Check:
     """The isolation that programs of the code interpreter get here. Each layer is tried, not looked up."""
-    from clicket.sandbox import Sandbox
+    from clicket.interpreter.sandbox import Sandbox
 
     sandbox = Sandbox(require="none")
     try:

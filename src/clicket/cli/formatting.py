@@ -17,7 +17,7 @@ from clicket.errors import UsageError
 from clicket.kernel import State
 from clicket.model import Event, Record, ToolError
 from clicket.model.ids import provider_of
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 
 __all__ = [
     "ago",

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from clicket.errors import ClicketError, UsageError
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 
 if TYPE_CHECKING:  # loaded with the first request for metrics
     from clicket.server.authentication import Authenticator

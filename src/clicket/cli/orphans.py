@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from clicket.kernel import State
 from clicket.model import Record
-from clicket.ports import Presence, Query, Stored
+from clicket.model.ports import Presence, Query, Stored
 
 if TYPE_CHECKING:
-    from clicket.reader import Reader
-    from clicket.runtime import Runtime
+    from clicket.runtime.reader import Reader
+    from clicket.runtime.runtime import Runtime
 
 __all__ = ["Owners", "active_calls", "is_orphan", "orphans", "waits_for_worker"]
 

@@ -8,7 +8,7 @@ from importlib.machinery import all_suffixes
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
-from clicket.settings import FILE_NAME
+from clicket.runtime.settings import FILE_NAME
 
 __all__ = ["name_objection"]
 

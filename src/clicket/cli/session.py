@@ -17,12 +17,12 @@ from clicket.cli.formatting import shown_url
 from clicket.cli.terminal import Terminal
 from clicket.errors import NotFound, UsageError, did_you_mean
 from clicket.model import Record
-from clicket.ports import Query
-from clicket.settings import Settings
+from clicket.model.ports import Query
+from clicket.runtime.settings import Settings
 
 if TYPE_CHECKING:  # each command imports only the one that it needs
-    from clicket.reader import Reader
-    from clicket.runtime import Runtime
+    from clicket.runtime.reader import Reader
+    from clicket.runtime.runtime import Runtime
 
 __all__ = ["Session", "find_call", "join_declared", "summary_of"]
 
@@ -67,7 +67,7 @@ class Session:
     @property
     def store_path(self) -> Path | None:
         """The file of the store, if it is one."""
-        from clicket.compose import open_store
+        from clicket.runtime.compose import open_store
 
         path: Path | None = getattr(open_store(self.settings), "path", None)
         return path
@@ -82,7 +82,7 @@ class Session:
 
     def runtime(self) -> Runtime:
         """A runtime for commands that make calls."""
-        from clicket.runtime import Runtime
+        from clicket.runtime.runtime import Runtime
 
         return Runtime(self.tools, settings=self.settings)
 
@@ -97,21 +97,21 @@ class Session:
         """A runtime for commands that run calls of other processes. It claims nothing before it gets tools."""
         if self.settings.store.startswith("memory:"):
             raise UsageError("a store in memory is only visible to its own process. Pass --store with one to share.")
-        from clicket.runtime import Runtime
+        from clicket.runtime.runtime import Runtime
 
         return Runtime((), settings=self.settings.replace(**settings))
 
     def watcher(self) -> Runtime:
         """A runtime for commands that act on existing calls. It has no tools, so it takes over no calls."""
         self._need_store()
-        from clicket.runtime import Runtime
+        from clicket.runtime.runtime import Runtime
 
         return Runtime((), settings=self.settings)
 
     def reader(self) -> Reader:
         """A reader for commands that only read calls. It starts faster than a runtime."""
         self._need_store()
-        from clicket.reader import Reader
+        from clicket.runtime.reader import Reader
 
         return Reader(self.settings)
 
@@ -130,7 +130,7 @@ async def join_declared(runtime: Runtime) -> None:
     """Add the tools of the MCP servers in the settings. Without any, the extra `mcp` is not needed."""
     if runtime.settings.mcp:
         try:
-            from clicket.mcp import join_declared as join
+            from clicket.adapters.mcp import join_declared as join
         except ModuleNotFoundError as missing:
             raise UsageError(
                 f"[mcp.servers] needs the package {missing.name!r}. Install it with: pip install 'clicket[mcp]'."

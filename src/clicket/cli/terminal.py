@@ -17,7 +17,7 @@ from rich.json import JSON
 from rich.segment import Segment
 from rich.text import Text
 
-from clicket.printable import escaped_json, marked
+from clicket.model.printable import escaped_json, marked
 
 __all__ = ["Terminal", "clean", "clean_lines"]
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from clicket.errors import UsageError, did_you_mean
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 from clicket.tools import BasicTool, CompletedTool, FunctionTool, NativeTool, Tool, as_tool
 from clicket.tools.place import file_and_line, is_users
 
@@ -87,7 +87,7 @@ def _search_section(settings: Settings) -> str:
 
 
 def _search_backend(declared: Any) -> Any:
-    from clicket.web import engine_of
+    from clicket.search.web import engine_of
 
     return engine_of({"kind": declared} if isinstance(declared, str) else declared)
 

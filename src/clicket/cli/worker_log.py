@@ -14,10 +14,10 @@ from clicket.cli.errors import silence_stdout
 from clicket.cli.formatting import as_state, at, count_of, duration, short
 from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.engine import Recovered
-from clicket.journal import Entry
+from clicket.engine.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 
 __all__ = ["WorkerLog"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clicket.cache_view import CachePage, checked_age
 from clicket.client.connection import Connection
-from clicket.ports import CacheStats
+from clicket.model.ports import CacheStats
+from clicket.runtime.views.cache import CachePage, checked_age
 
 __all__ = ["Cache"]
 

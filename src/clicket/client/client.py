@@ -14,10 +14,6 @@ from weakref import WeakSet
 
 import msgspec
 
-from clicket.bridge import enter_with
-from clicket.bulk_actions import MAX_CALLS, BulkAction, BulkResult, CallName, order_of
-from clicket.call_batch import as_request, in_order
-from clicket.call_history import HistoryOptions
 from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
 from clicket.client.approvals import Grants, approve, deny, respond
 from clicket.client.cache import Cache
@@ -33,25 +29,29 @@ from clicket.client.spend import Spend
 from clicket.client.subscription import Subscription
 from clicket.client.unknown_outcomes import resolve, unknown
 from clicket.client.workers import Workers
-from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
-from clicket.engine.audit import AuditEntry
+from clicket.engine.executors import ArtifactSource, chunks_of
+from clicket.engine.people.audit import AuditEntry
 from clicket.errors import ClicketError, NotFound, UsageError
-from clicket.execution import ArtifactSource, chunks_of
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
 from clicket.model.arguments import parse_arguments
 from clicket.model.ids import new_id as new_id_of_call
 from clicket.model.queue import QueueReport
 from clicket.model.request import checked, request_of
-from clicket.schedules import Schedule, ScheduleOptions
-from clicket.subscription import EventFilter
+from clicket.runtime.calls.batch import as_request, in_order
+from clicket.runtime.calls.bulk import MAX_CALLS, BulkAction, BulkResult, CallName, order_of
+from clicket.runtime.calls.dead_letters import DeadPage
+from clicket.runtime.calls.history import HistoryOptions
+from clicket.runtime.calls.subscription import EventFilter
+from clicket.runtime.schedules import Schedule, ScheduleOptions
+from clicket.runtime.views.threads import ThreadPage
+from clicket.runtime.views.tools import ToolInfo
+from clicket.safety.vault import hide_text
+from clicket.system.bridge import enter_with
 from clicket.telemetry import Anomaly, Report
 from clicket.telemetry.series import Series
 from clicket.telemetry.series_rows import Metric
-from clicket.thread_list import ThreadPage
-from clicket.tool_info import ToolInfo
-from clicket.vault import hide_text
 
 __all__ = ["Client"]
 

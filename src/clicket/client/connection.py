@@ -30,7 +30,7 @@ from clicket.errors import (
     ToolNotFound,
     UsageError,
 )
-from clicket.tools.certificates import ssl_context
+from clicket.safety.certificates import ssl_context
 
 __all__ = [
     "Connection",

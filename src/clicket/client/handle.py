@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from clicket.bridge import within
 from clicket.client.connection import Connection, Reconnection, ServerUnavailable, decoded, path_segment
 from clicket.errors import NotFound
 from clicket.model import Event, Record, ToolResult, notes_of, result_of
+from clicket.system.bridge import within
 
 __all__ = ["CallHandle", "follow", "result_of_record"]
 

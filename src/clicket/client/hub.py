@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from clicket.client.connection import Connection, ProblemResponse, decoded_field, path_segment
+from clicket.engine.hub import Change, ToolState, ToolView
+from clicket.engine.hub.prompt import prompt_of, summary_of
 from clicket.errors import ToolNotFound, did_you_mean
-from clicket.hub import Change, ToolState, ToolView
-from clicket.hub.prompt import prompt_of, summary_of
 from clicket.kernel import ToolStatus
-from clicket.tool_info import ToolInfo
+from clicket.runtime.views.tools import ToolInfo
 
 __all__ = ["ThreadHub", "ToolList"]
 

@@ -27,8 +27,8 @@ from clicket.errors import (
 )
 from clicket.kernel import State
 from clicket.model import Event, ToolResult
-from clicket.runtime import Runtime
-from clicket.tool_info import ToolInfo
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.views.tools import ToolInfo
 from clicket.tools import ToolContext
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import Options, make_options

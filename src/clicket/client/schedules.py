@@ -11,7 +11,7 @@ from clicket.client.connection import Connection, path_segment
 from clicket.client.request_body import written_arguments
 from clicket.errors import NotFound
 from clicket.model import Arguments
-from clicket.schedules import Schedule, ScheduleOptions
+from clicket.runtime.schedules import Schedule, ScheduleOptions
 
 __all__ = ["Schedules"]
 

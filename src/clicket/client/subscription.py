@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import Self
 
 from clicket.client.connection import Connection, Problem, Reconnection, ServerSentEvent, ServerUnavailable, decoded
-from clicket.subscription import CallEvent, EventFilter, Gap
+from clicket.runtime.calls.subscription import CallEvent, EventFilter, Gap
 
 __all__ = ["Subscription"]
 

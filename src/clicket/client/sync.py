@@ -7,11 +7,11 @@ from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack
 
 from clicket.agents import AgentEvent, AgentResult, AgentState, Page, ThreadView
-from clicket.bridge import enter_with
 from clicket.client.agent import AgentInfo, RemoteAgent, TurnOptions
 from clicket.client.client import Client
 from clicket.model.chat import ChatMessage
-from clicket.sync import Audit, Runtime
+from clicket.runtime.blocking import Audit, Runtime
+from clicket.system.bridge import enter_with
 
 __all__ = ["SyncAgent", "SyncClient"]
 

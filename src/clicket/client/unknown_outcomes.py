@@ -8,7 +8,7 @@ from clicket.client.connection import Connection, path_segment
 from clicket.errors import ResultUnserializable, UsageError
 from clicket.model import Page, Record
 from clicket.model.output import plain_output
-from clicket.unknown_outcomes import UnknownOptions, check_resolution
+from clicket.runtime.calls.unknown_outcomes import UnknownOptions, check_resolution
 
 __all__ = ["resolve", "unknown"]
 

@@ -7,29 +7,29 @@ from typing import Any
 
 import msgspec
 
-from clicket.engine.arguments import ArgumentsOnRecord
-from clicket.engine.audit import AuditLog
-from clicket.engine.caching import Caching
-from clicket.engine.claimer import WorkClaimer
-from clicket.engine.gate import SharedSlotGate
-from clicket.engine.grants import Grants
+from clicket.engine.cache.caching import Caching
+from clicket.engine.cache.single_flight import SingleFlight
+from clicket.engine.executors import Limiter
+from clicket.engine.fleet.claimer import WorkClaimer
+from clicket.engine.fleet.queues import Queues
+from clicket.engine.hub import Hub
 from clicket.engine.inputs import Inputs
-from clicket.engine.limits import Limits
-from clicket.engine.live_calls import LiveCalls
+from clicket.engine.journal import Journal
+from clicket.engine.local.live_calls import LiveCalls
+from clicket.engine.local.timers import WaitTimers
+from clicket.engine.people.audit import AuditLog
+from clicket.engine.people.grants import Grants
 from clicket.engine.phase import Phase
-from clicket.engine.plans import Plans
-from clicket.engine.queues import Queues
-from clicket.engine.requests import Requests
-from clicket.engine.shared_slots import SharedSlots
-from clicket.engine.single_flight import SingleFlight
-from clicket.engine.stored_calls import StoredCalls
-from clicket.engine.timers import WaitTimers
-from clicket.engine.tool_costs import ToolCosts
-from clicket.execution import Limiter
-from clicket.hub import Hub
-from clicket.journal import Journal
-from clicket.pipeline import Pipeline, Policy
-from clicket.ports import Clock, Store
+from clicket.engine.records.arguments import ArgumentsOnRecord
+from clicket.engine.records.requests import Requests
+from clicket.engine.records.stored_calls import StoredCalls
+from clicket.engine.records.tool_costs import ToolCosts
+from clicket.engine.slots.gate import SharedSlotGate
+from clicket.engine.slots.limits import Limits
+from clicket.engine.slots.plans import Plans
+from clicket.engine.slots.shared_slots import SharedSlots
+from clicket.engine.stages import Pipeline, Policy
+from clicket.model.ports import Clock, Store
 from clicket.tools import Registry
 
 __all__ = ["Core"]

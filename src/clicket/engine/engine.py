@@ -11,82 +11,79 @@ import os
 import random
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from clicket.bridge import Workers
-from clicket.credentials import Connecting, CredentialBook, CredentialOptions
-from clicket.engine.activity import Activity, HeldCall
-from clicket.engine.admission import Admission
-from clicket.engine.approvals import Approvals
-from clicket.engine.arguments import ArgumentsOnRecord
-from clicket.engine.audit import AuditLog
-from clicket.engine.background import Background
-from clicket.engine.caching import CacheOptions, Caching
-from clicket.engine.capacity import Capacity
-from clicket.engine.chore_schedule import schedule_chores
-from clicket.engine.chores import Chores
-from clicket.engine.claimer import WorkClaimer
-from clicket.engine.closing import Closing
+from clicket.engine.actions.decisions import Decisions
+from clicket.engine.actions.external_results import ExternalResults
+from clicket.engine.actions.handles import Handles
+from clicket.engine.actions.nested_calls import NestedCallMaker
+from clicket.engine.actions.resolutions import Resolutions
+from clicket.engine.cache.caching import CacheOptions, Caching
+from clicket.engine.cache.kept_outcomes import KeptOutcomes
+from clicket.engine.cache.single_flight import SingleFlight
 from clicket.engine.core import Core
-from clicket.engine.credential_waits import CredentialWaits
-from clicket.engine.decisions import Decisions
-from clicket.engine.draining import Draining
-from clicket.engine.driver import Driver, Parts
-from clicket.engine.due_calls import DueCalls, LateStats
-from clicket.engine.ending import Ending
-from clicket.engine.external import External
-from clicket.engine.external_results import ExternalResults
-from clicket.engine.gate import SharedSlotGate
-from clicket.engine.grants import Grants
-from clicket.engine.handles import Handles
-from clicket.engine.handover import HandOver
-from clicket.engine.kept_outcomes import KeptOutcomes
-from clicket.engine.limits import Limits
-from clicket.engine.live_calls import LiveCalls
-from clicket.engine.loop_share import LoopShare
-from clicket.engine.nested_calls import NestedCallMaker
-from clicket.engine.next_steps import NextSteps
-from clicket.engine.notice_handler import NoticeHandler
-from clicket.engine.offers import Offers
-from clicket.engine.parking import Parking
+from clicket.engine.drive.chore_schedule import schedule_chores
+from clicket.engine.drive.closing import Closing
+from clicket.engine.drive.draining import Draining
+from clicket.engine.drive.driver import Driver, Parts
+from clicket.engine.drive.notice_handler import NoticeHandler
+from clicket.engine.executors import RUNTIME, Cluster, LentCredentials, Limiter, LoopWatch, ProcessPool, stop
+from clicket.engine.executors.clocks import Clocks
+from clicket.engine.executors.sink import SinkParts
+from clicket.engine.fleet.capacity import Capacity
+from clicket.engine.fleet.claimer import WorkClaimer
+from clicket.engine.fleet.offers import Offers
+from clicket.engine.fleet.placement import Placement
+from clicket.engine.fleet.queues import Queues
+from clicket.engine.fleet.sessions import SessionPlaces
+from clicket.engine.fleet.worker_entry import Identity, Load, WorkerEntry, host_name, worker_id
+from clicket.engine.fleet.worker_list import living_workers
+from clicket.engine.hub import Hub
+from clicket.engine.journal import Journal, Observers
+from clicket.engine.lifecycle.admission import Admission
+from clicket.engine.lifecycle.approvals import Approvals
+from clicket.engine.lifecycle.credential_waits import CredentialWaits
+from clicket.engine.lifecycle.due_calls import DueCalls, LateStats
+from clicket.engine.lifecycle.ending import Ending
+from clicket.engine.lifecycle.external import External
+from clicket.engine.lifecycle.handover import HandOver
+from clicket.engine.lifecycle.next_steps import NextSteps
+from clicket.engine.lifecycle.parking import Parking
+from clicket.engine.lifecycle.reconciling import Reconciling
+from clicket.engine.lifecycle.runner import Bodies, Runner
+from clicket.engine.lifecycle.running import Running
+from clicket.engine.lifecycle.stopping import Stopping
+from clicket.engine.local.activity import Activity, HeldCall
+from clicket.engine.local.background import Background
+from clicket.engine.local.live_calls import LiveCalls
+from clicket.engine.local.loop_share import LoopShare
+from clicket.engine.local.tasks import Tasks
+from clicket.engine.local.timers import WaitTimers
+from clicket.engine.people.audit import AuditLog
+from clicket.engine.people.grants import Grants
 from clicket.engine.phase import Phase
-from clicket.engine.placement import Placement
-from clicket.engine.plans import Plans
-from clicket.engine.queues import Queues
-from clicket.engine.rates import Rates
-from clicket.engine.reconciling import Reconciling
-from clicket.engine.recovery import Recovery
-from clicket.engine.requests import Requests
-from clicket.engine.resolutions import Resolutions
-from clicket.engine.runner import Bodies, Runner
-from clicket.engine.running import Running
-from clicket.engine.sessions import SessionPlaces
-from clicket.engine.shared_slots import SharedSlots
-from clicket.engine.single_flight import SingleFlight
-from clicket.engine.stopping import Stopping
-from clicket.engine.stored_calls import StoredCalls
-from clicket.engine.tasks import Tasks
-from clicket.engine.timers import WaitTimers
-from clicket.engine.tool_costs import ToolCosts
-from clicket.engine.worker_entry import Identity, Load, WorkerEntry, host_name, worker_id
-from clicket.engine.worker_list import living_workers
-from clicket.execution import RUNTIME, Cluster, LentCredentials, Limiter, LoopWatch, ProcessPool, stop
-from clicket.execution.clocks import Clocks
-from clicket.execution.sink import SinkParts
-from clicket.hub import Hub
-from clicket.journal import Journal, Observers
+from clicket.engine.records.arguments import ArgumentsOnRecord
+from clicket.engine.records.requests import Requests
+from clicket.engine.records.stored_calls import StoredCalls
+from clicket.engine.records.tool_costs import ToolCosts
+from clicket.engine.recovery.chores import Chores
+from clicket.engine.recovery.recovery import Recovery
+from clicket.engine.slots.gate import SharedSlotGate
+from clicket.engine.slots.limits import Limits
+from clicket.engine.slots.plans import Plans
+from clicket.engine.slots.rates import Rates
+from clicket.engine.slots.shared_slots import SharedSlots
+from clicket.engine.spend import Budget, PriceTable, SpendBook
+from clicket.engine.stages import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.kernel import State
+from clicket.model.ports import Clock, Owner, Store
 from clicket.model.worker import WorkerRole
-from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
-from clicket.ports import Clock, Owner, Store
-from clicket.spend import Budget, PriceTable, SpendBook
+from clicket.safety.credentials import Connecting, CredentialBook, CredentialOptions
+from clicket.safety.vault import Vault
+from clicket.system.bridge import Workers
 from clicket.tools import Registry, Tool
-from clicket.vault import Vault
-
-if TYPE_CHECKING:  # a runtime without webhooks does not import them
-    from clicket.webhooks import Webhooks
 
 __all__ = ["Engine", "Setup"]
 
@@ -111,7 +108,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 class Engine:
     """One per open runtime, on one event loop."""
 
-    webhooks: Webhooks | None = None  # `compose` sets it, if the settings have some
+    webhooks: Any = None  # the `Webhooks` of `clicket.telemetry.webhooks`; `compose` sets it, if the settings have some
 
     def __init__(  # noqa: PLR0915  # it makes every part, and does nothing else
         self,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from clicket.call import Call, Late
+from clicket.engine.journal import Entry
+from clicket.engine.live_call import Call, Late
 from clicket.errors import ClicketError
-from clicket.journal import Entry
 from clicket.model import Event
+from clicket.model.ports import Stored
 from clicket.model.worker import WorkerState
-from clicket.ports import Stored
 from clicket.tools.nested import NestedCalls
 
 __all__ = ["Inputs"]

@@ -10,7 +10,6 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
 
-from clicket.bridge import Workers
 from clicket.errors import UsageError
 from clicket.interpreter.files.artifacts import ArtifactStore, TemporaryArtifacts
 from clicket.interpreter.files.inputs import Inputs
@@ -20,12 +19,13 @@ from clicket.interpreter.run.block_errors import RunLimits
 from clicket.interpreter.run.machine import Machine, RunOptions
 from clicket.interpreter.run.messages import Message
 from clicket.interpreter.run.session_slot import SessionSlot
+from clicket.interpreter.sandbox import LEVELS, Isolation, Limits, size_of
 from clicket.interpreter.session.session import Session
 from clicket.interpreter.session.timers import Timers
 from clicket.interpreter.session.uses import UseHandler
 from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
 from clicket.kernel import CODE, CodeState
-from clicket.sandbox import LEVELS, Isolation, Limits, size_of
+from clicket.system.bridge import Workers
 
 __all__ = ["Interpreter", "check_seconds"]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 
 import msgspec
 
-from clicket.sandbox.isolation import Isolation
+from clicket.interpreter.sandbox.isolation import Isolation
 
 __all__ = ["Block", "Display", "File", "ProgramError", "Result", "Skipped", "Status", "Variable", "Variables", "worst"]
 

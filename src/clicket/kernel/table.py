@@ -1,7 +1,7 @@
 """A state table is data. A transition that is not listed raises `InvalidTransition` and changes nothing.
 
-Changes of state go through `Table.advance`. Those of calls go through `Staging.advance` in `journal/staging.py`, which reads `edges`
-itself; only the two packed units of `journal/journal.py` (a call that starts at once, a call that completes) are written without it.
+Changes of state go through `Table.advance`. Those of calls go through `Staging.advance` in `engine/journal/staging.py`, which reads `edges`
+itself; only the two packed units of `engine/journal/journal.py` (a call that starts at once, a call that completes) are written without it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ pieces as they arrive.
 
 from __future__ import annotations
 
-from clicket.model_adapter import as_model
+from clicket.models.adapter import as_model
 from clicket.models.anthropic import AnthropicModel
 from clicket.models.fallback import Fallback
 from clicket.models.model_names import model_of

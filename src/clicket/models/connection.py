@@ -26,7 +26,7 @@ from clicket.models.reply_builder import OnDelta, ReplyBuilder, ignore_delta
 from clicket.models.schema_tools import SchemaTools
 from clicket.models.server_sent_events import read_events
 from clicket.models.transcript import Names, uses_tools
-from clicket.tools.certificates import ssl_context
+from clicket.safety.certificates import ssl_context
 
 __all__ = ["Capabilities", "Connection", "Reader", "ToolMode", "Vendor", "VendorApi", "smaller_limit"]
 

@@ -12,13 +12,13 @@ import msgspec
 from clicket.errors import RetryableError, UsageError, did_you_mean
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, TypedBy
 from clicket.model.codec import clean
+from clicket.model.ports.clock import Clock, SystemClock
+from clicket.model.ports.model_chain import FailedTry, Hold, Tries, Try, is_current
+from clicket.model.ports.model_trace import MODEL_TRACE
+from clicket.model.ports.services import ChatModel, StreamingModel
 from clicket.models.failure_reasons import CONDITIONS, condition_of, is_transient
 from clicket.models.found_tools import without_deferred
 from clicket.models.stall_guard import ask_guarded
-from clicket.ports.clock import Clock, SystemClock
-from clicket.ports.model_chain import FailedTry, Hold, Tries, Try, is_current
-from clicket.ports.model_trace import MODEL_TRACE
-from clicket.ports.services import ChatModel, StreamingModel
 
 __all__ = ["Fallback"]
 
@@ -103,7 +103,7 @@ class Fallback:
         return _Alone(request, tell, on_failed, self._clock or SystemClock(), self._held)
 
     async def try_each(self, tries: Tries) -> ChatReply:
-        """For the caller that does what belongs to each try: see `ports.model_chain`."""
+        """For the caller that does what belongs to each try: see `model.ports.model_chain`."""
         failures: list[tuple[FailedTry, Exception]] = []
         order = self._order(await tries.held(), tries.clock.now())
         for number, link in enumerate(order, start=1):
@@ -201,7 +201,7 @@ class _Link(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Try:
-    """Implements `ports.model_chain.Try`. `raised`: what the model raised."""
+    """Implements `model.ports.model_chain.Try`. `raised`: what the model raised."""
 
     def __init__(self, chain: Fallback, link: _Link, clock: Clock) -> None:
         self._chain = chain
@@ -236,7 +236,7 @@ class _Try:
 
 
 class _Alone:
-    """Implements `ports.model_chain.Tries` for a request that no agent makes."""
+    """Implements `model.ports.model_chain.Tries` for a request that no agent makes."""
 
     def __init__(
         self,

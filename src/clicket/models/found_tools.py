@@ -8,7 +8,7 @@ import msgspec
 
 from clicket.model.chat import ChatMessage, ChatRequest, ToolUse
 from clicket.models.transcript import Names
-from clicket.tool_search import FIND_TOOLS, found_names
+from clicket.tools.search import FIND_TOOLS, found_names
 
 __all__ = ["found_in", "in_wire_names", "referenced", "without_deferred"]
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clicket.errors import UsageError, did_you_mean
+from clicket.model.ports.services import ChatModel
 from clicket.models.anthropic import AnthropicModel
 from clicket.models.fallback import Fallback
 from clicket.models.openai import OpenAIModel
+from clicket.models.pydantic_ai import PydanticAIModel
 from clicket.models.script import ScriptModel
-from clicket.ports.services import ChatModel
-from clicket.pydantic_ai_model import PydanticAIModel
 
 __all__ = ["model_of"]
 

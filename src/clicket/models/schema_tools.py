@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse, TypedBy
+from clicket.model.ports.services import ChatModel, StreamingModel
 from clicket.models.transcript import AssistantTurn, as_object, turns, uses_tools
-from clicket.ports.services import ChatModel, StreamingModel
 from clicket.tools.provider_schema import shown
 
 __all__ = ["SchemaTools"]

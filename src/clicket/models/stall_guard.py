@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from clicket.errors import RetryableError
 from clicket.model.chat import ChatReply, ChatRequest, Delta
+from clicket.model.ports.clock import Clock, Timer
+from clicket.model.ports.services import ChatModel, StreamingModel
 from clicket.models.reply_builder import ignore_delta
-from clicket.ports.clock import Clock, Timer
-from clicket.ports.services import ChatModel, StreamingModel
 
 __all__ = ["ask_guarded"]
 

@@ -5,8 +5,8 @@ between them). Then follow one round: `planning/planner.py` (which queries), `ru
 `ranking/ranker.py` (the order of the documents), `planning/coverage.py` (is it enough?), and last `synthesis/extractive.py` (the
 answer) and `synthesis/citations.py` (its proof). `llm/parts.py` has the parts that ask a model instead, `protocols.py` says what a part
 of your own must do. `usage.py` counts tokens and notes of a stage. `report/` writes the result as Markdown or HTML. `index/`,
-`extract/` and `text/` are the local index. `clicket.text` and `clicket.embedding`, which the search for tools has too, compare texts.
-`ARCHITECTURE.md` draws it.
+`extract/` and `text/` are the local index. `clicket.model.text` and `clicket.models.embedding`, which the search for tools has
+too, compare texts. `ARCHITECTURE.md` draws it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clicket.embedding.embedder import TextEmbedder
-    from clicket.embedding.kinds import embedder_of
     from clicket.kernel import SearchState
     from clicket.model.document import Citation, Document
-    from clicket.ports.services import ChatModel, Embedder, SearchEngine
+    from clicket.model.ports.services import ChatModel, Embedder, SearchEngine
+    from clicket.models.embedding.embedder import TextEmbedder
+    from clicket.models.embedding.kinds import embedder_of
     from clicket.search.engines.adapter import as_engine
     from clicket.search.engines.fusion import Mixed
     from clicket.search.findings import Analysis, Findings, QueryResult, Round, SearchFailed, SearchResult, Synthesis
@@ -77,9 +77,9 @@ __all__ = [
 _HOMES = {
     "clicket.kernel": "SearchState",
     "clicket.model.document": "Citation Document",
-    "clicket.ports.services": "ChatModel Embedder SearchEngine",
-    "clicket.embedding.embedder": "TextEmbedder",
-    "clicket.embedding.kinds": "embedder_of",
+    "clicket.model.ports.services": "ChatModel Embedder SearchEngine",
+    "clicket.models.embedding.embedder": "TextEmbedder",
+    "clicket.models.embedding.kinds": "embedder_of",
     "clicket.search.engines.adapter": "as_engine",
     "clicket.search.engines.fusion": "Mixed",
     "clicket.search.findings": "Analysis Findings QueryResult Round SearchFailed SearchResult Synthesis",

@@ -54,7 +54,7 @@ class Synthesizer(Protocol):
 class Collection(Protocol):
     """An engine that also has statistics about all its documents: the local index has them, the web has not.
 
-    Ranker and planner use them if they are there. Terms are those of `clicket.text.terms`, names those of `search.text.names`.
+    Ranker and planner use them if they are there. Terms are those of `clicket.model.text.terms`, names those of `search.text.names`.
     """
 
     def size(self) -> int:

@@ -16,8 +16,8 @@ from typing import Any, TextIO
 import msgspec
 
 from clicket import system
-from clicket.printable import escaped_json
-from clicket.vault import hide_text
+from clicket.model.printable import escaped_json
+from clicket.safety.vault import hide_text
 
 __all__ = ["AccessLog", "log_request", "logger"]
 

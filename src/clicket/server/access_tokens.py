@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 
 from clicket import system
-from clicket.oauth.refusals import IssuerUnavailable, TokenRefused
-from clicket.oauth.resource_server import AccessToken, ResourceServer
+from clicket.safety.oauth.refusals import IssuerUnavailable, TokenRefused
+from clicket.safety.oauth.resource_server import AccessToken, ResourceServer
 from clicket.server.challenges import Challenges
 from clicket.server.problems import Refused
 

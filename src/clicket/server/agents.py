@@ -11,7 +11,6 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta
 
-from clicket.agent_config import chosen, default_name
 from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnDocument
 from clicket.agents.output import Output
 from clicket.agents.run_options import taken
@@ -20,6 +19,8 @@ from clicket.errors import ClicketError, UsageError
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.model.codec import clean, decode, encode
+from clicket.runtime.agent_config import chosen, default_name
+from clicket.runtime.settings import Settings
 from clicket.server.call_lookup import CALLER, own_runtime, thread_of
 from clicket.server.event_feeds import AgentFeed
 from clicket.server.event_stream import EventStreams
@@ -30,7 +31,6 @@ from clicket.server.request import Request, in_trace
 from clicket.server.request_body import BodyReader, decode_body
 from clicket.server.responses import AlreadySent, Response, json_response
 from clicket.server.schemas import Name, Stop, Wait
-from clicket.settings import Settings
 
 __all__ = ["AgentHandlers"]
 

@@ -16,12 +16,13 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from clicket.agent_config import Declared, declared_agents
 from clicket.agents import Agent
+from clicket.model.ports import Store
 from clicket.model.version import version
-from clicket.oauth.resource_server import ResourceServer
-from clicket.ports import Store
-from clicket.runtime import Runtime
+from clicket.runtime.agent_config import Declared, declared_agents
+from clicket.runtime.runtime import Runtime
+from clicket.safety.oauth.resource_server import ResourceServer
+from clicket.safety.vault import hide_text
 from clicket.server import cache, notices, openapi, report, spend, threads, tools, workers
 from clicket.server.a2a import A2AHandlers
 from clicket.server.access_tokens import AccessTokens
@@ -62,7 +63,6 @@ from clicket.server.shutdown import Shutdown
 from clicket.server.tool_states import ToolStateHandlers
 from clicket.server.unknown_outcomes import UnknownOutcomeHandlers
 from clicket.telemetry.turns import TurnCounts
-from clicket.vault import hide_text
 
 __all__ = ["Parts", "create_app"]
 
@@ -120,7 +120,7 @@ def create_app(
     """
     options = with_settings(options, runtime.settings)
     if runtime.settings.mcp:
-        from clicket.mcp import declared_servers
+        from clicket.adapters.mcp import declared_servers
 
         declared_servers(runtime.settings.mcp)  # raises errors in them before anything starts
     declared = declared_agents(runtime) if agents is None else {}  # the same for agents
@@ -259,7 +259,7 @@ async def _lifespan(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIter
             runtime.role = "server"
             await stack.enter_async_context(runtime)
         if runtime.settings.mcp:
-            from clicket.mcp import join_declared
+            from clicket.adapters.mcp import join_declared
 
             await join_declared(runtime)
         TurnCounts.over(runtime.observers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clicket.model.grant import Grant
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request

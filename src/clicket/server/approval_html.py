@@ -13,10 +13,10 @@ import msgspec
 from clicket.kernel import State
 from clicket.model import Record
 from clicket.model.codec import clean, encode
-from clicket.printable import escaped_json, marked
+from clicket.model.printable import escaped_json, marked
 from clicket.server.page_html import POLICY, language_of, page, shown, shown_time, with_marks
+from clicket.telemetry.webhooks.approval_links import Link
 from clicket.tools.question import InputQuestion, question_of
-from clicket.webhooks.approval_links import Link
 
 __all__ = ["POLICY", "TEXTS", "Tried", "decision_page", "language_of", "message_page"]
 

@@ -14,15 +14,15 @@ import msgspec
 
 from clicket.errors import Conflict, InvalidInput, NotFound, PermissionDenied, UsageError
 from clicket.model import Record
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server.approval_html import POLICY, TEXTS, Tried, decision_page, language_of, message_page
 from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.request import Request
 from clicket.server.request_body import BodyReader
 from clicket.server.responses import Response
+from clicket.telemetry.webhooks import LinkRefused
+from clicket.telemetry.webhooks.approval_links import Link
 from clicket.tools.question import question_of
-from clicket.webhooks import LinkRefused
-from clicket.webhooks.approval_links import Link
 
 __all__ = ["ApprovalPageHandlers"]
 

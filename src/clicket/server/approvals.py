@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from clicket.approval_actions import approve_as, deny_as, respond_as
 from clicket.model import Record
-from clicket.runtime import Runtime
+from clicket.runtime.calls.approvals import approve_as, deny_as, respond_as
+from clicket.runtime.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup
 from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.problems import Refused

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from clicket.engine.executors import spooled
 from clicket.errors import NotFound
-from clicket.execution import spooled
 from clicket.model import notes_of
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup
 from clicket.server.grants import Grants
 from clicket.server.operations import BodySpec, Operation, ResponseSpec

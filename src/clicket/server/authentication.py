@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from clicket import system
-from clicket.engine.approvers import Approver
+from clicket.engine.people.approvers import Approver
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.oauth.resource_server import AccessToken
-from clicket.ports import Store
-from clicket.runtime import Runtime
+from clicket.model.ports import Store
+from clicket.runtime.runtime import Runtime
+from clicket.safety.oauth.resource_server import AccessToken
 from clicket.server import keys
 from clicket.server.access_tokens import AccessTokens
 from clicket.server.challenges import Challenges

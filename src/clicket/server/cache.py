@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from clicket.cache_view import CachePage
-from clicket.ports import CacheStats
+from clicket.model.ports import CacheStats
+from clicket.runtime.views.cache import CachePage
 from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request

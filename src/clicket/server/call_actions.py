@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from clicket.bulk_actions import BulkResult, order_of, perform
 from clicket.model import Record
 from clicket.model.codec import clean
-from clicket.runtime import Runtime
+from clicket.runtime.calls.bulk import BulkResult, order_of, perform
+from clicket.runtime.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup, begun, call_path
 from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.problems import Refused

@@ -13,8 +13,8 @@ import msgspec
 from clicket.errors import NotFound, UsageError
 from clicket.kernel import State
 from clicket.model import Page, Record, is_seen, is_unresolved, read, waits_in_doubt
-from clicket.ports import Handle, Store
-from clicket.runtime import Runtime
+from clicket.model.ports import Handle, Store
+from clicket.runtime.runtime import Runtime
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused, problem_of_result
 from clicket.server.request import Request

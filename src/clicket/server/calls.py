@@ -12,9 +12,9 @@ from clicket.errors import UsageError
 from clicket.kernel import State
 from clicket.model import Record, ToolResult
 from clicket.model.codec import clean
+from clicket.model.ports import Handle
 from clicket.model.record import WaitingFor
-from clicket.ports import Handle
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server.call_lookup import (
     CALLER,
     REFUSALS,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-from clicket.oauth.config import OAuthConfig
+from clicket.safety.oauth.config import OAuthConfig
 
 __all__ = ["MCP", "WELL_KNOWN", "Challenges"]
 

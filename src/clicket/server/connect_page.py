@@ -10,11 +10,11 @@ import asyncio
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
-from clicket.credentials import Connecting, ConnectRefused, Start
-from clicket.credentials.oauth_http import ProviderRefused, ProviderUnreachable
 from clicket.errors import UsageError
-from clicket.oauth.subjects import subject_of
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
+from clicket.safety.credentials import Connecting, ConnectRefused, Start
+from clicket.safety.credentials.oauth_http import ProviderRefused, ProviderUnreachable
+from clicket.safety.oauth.subjects import subject_of
 from clicket.server import keys
 from clicket.server.connect_html import connect_page, message_page, put_page
 from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged

@@ -14,11 +14,11 @@ from importlib.resources import files
 import msgspec
 
 from clicket.model.version import version
+from clicket.runtime.settings import Settings
 from clicket.server.authentication import Authenticator
 from clicket.server.operations import ANY_SCOPE, Operation, ResponseSpec, tagged
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
-from clicket.settings import Settings
 
 __all__ = ["ASSETS", "ConsoleHandlers"]
 

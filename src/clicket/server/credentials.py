@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from clicket.credentials_view import Credentials
 from clicket.model.credential import Credential, CredentialLink
+from clicket.runtime.views.credentials import Credentials
 from clicket.server.call_lookup import CALLER
 from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.request import Request

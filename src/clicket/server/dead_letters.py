@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clicket.dead_letters import DeadPage
 from clicket.model.codec import clean
-from clicket.runtime import Runtime
+from clicket.runtime.calls.dead_letters import DeadPage
+from clicket.runtime.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup, begun, call_path, visible_runtime
 from clicket.server.operations import Operation, ResponseSpec
 from clicket.server.parameters import Parameter

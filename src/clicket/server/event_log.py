@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from clicket import system
+from clicket.engine.journal import Entry, Observers
 from clicket.errors import ClicketError
-from clicket.journal import Entry, Observers
 from clicket.model import Event
 from clicket.model.codec import encode
-from clicket.ports import Query, Store, Stored
+from clicket.model.ports import Query, Store, Stored
 from clicket.server.event_stream import MAX_CHUNK, Notifier, Reader, frame
 from clicket.server.shutdown import Shutdown, end_task
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.request import Request
 from clicket.server.request_body import BodyReader

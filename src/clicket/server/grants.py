@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable
 
 from clicket import system
+from clicket.engine.executors import GRANT, grant, granted, unknown
 from clicket.errors import ClicketError, NotFound
-from clicket.execution import GRANT, grant, granted, unknown
-from clicket.ports import Store, StoredDocument
+from clicket.model.ports import Store, StoredDocument
 from clicket.server.authentication import Principal
 from clicket.server.shutdown import Shutdown, end_task
 

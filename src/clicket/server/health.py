@@ -10,7 +10,7 @@ import msgspec
 
 from clicket import system
 from clicket.errors import ClicketError
-from clicket.ports import Store
+from clicket.model.ports import Store
 from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.request import Request
 from clicket.server.responses import JSON, Response, json_response

@@ -14,7 +14,7 @@ import uvicorn
 
 from clicket.agents import Agent
 from clicket.errors import UsageError
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server.app import Parts, create_app
 from clicket.server.authentication import Authenticator
 from clicket.server.host_check import is_loopback

@@ -13,10 +13,10 @@ from hashlib import sha256
 import msgspec
 
 from clicket import system
-from clicket.engine.approvers import API_KEY
+from clicket.engine.people.approvers import API_KEY
 from clicket.errors import NotFound, StoreUnavailable, UsageError, did_you_mean
+from clicket.model.ports import Store
 from clicket.model.scopes import SCOPES
-from clicket.ports import Store
 
 __all__ = [
     "KIND",

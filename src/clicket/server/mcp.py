@@ -161,7 +161,7 @@ def mcp_route(
     if mcp is False:
         return None
     try:
-        from clicket.mcp import McpEndpoint
+        from clicket.adapters.mcp import McpEndpoint
     except (ModuleNotFoundError, UsageError):
         if mcp is not None:
             raise UsageError("MCP needs its extra. Install it with: pip install 'clicket[mcp]'.") from None

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.printable import repr_without
-from clicket.settings import Settings
+from clicket.model.printable import repr_without
+from clicket.runtime.settings import Settings
 
 __all__ = ["Options", "with_settings"]
 

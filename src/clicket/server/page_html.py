@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from clicket.model.codec import clean
-from clicket.printable import marked
+from clicket.model.printable import marked
 
 __all__ = ["LANGUAGES", "POLICY", "language_of", "page", "policy_for", "shown", "shown_time", "with_marks"]
 

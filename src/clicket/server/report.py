@@ -6,7 +6,7 @@ from typing import get_args
 
 import msgspec
 
-from clicket.engine.audit import AuditEntry
+from clicket.engine.people.audit import AuditEntry
 from clicket.model.queue import QueueReport
 from clicket.server.call_lookup import CALLER, visible_runtime
 from clicket.server.operations import Operation, ResponseSpec, tagged

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from clicket.errors import NotFound
-from clicket.schedules import CatchUp, Overlap, Schedule
-from clicket.schedules.view import Schedules
+from clicket.runtime.schedules import CatchUp, Overlap, Schedule
+from clicket.runtime.schedules.view import Schedules
 from clicket.server.call_lookup import CALLER
 from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter

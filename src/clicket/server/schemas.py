@@ -9,13 +9,13 @@ import msgspec
 from msgspec import Meta
 
 from clicket.agents import Plan
-from clicket.bulk_actions import MAX_CALLS, BulkAction
 from clicket.kernel import State
 from clicket.model import Record, ToolResult
 from clicket.model.codec import encode
 from clicket.model.grant import Grant
 from clicket.model.record import WaitingFor
 from clicket.model.result import ToolError
+from clicket.runtime.calls.bulk import MAX_CALLS, BulkAction
 
 __all__ = [
     "FIELDS",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from clicket.runtime.views.threads import ThreadPage
 from clicket.server.call_lookup import CALLER, visible_runtime
 from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
-from clicket.thread_list import ThreadPage
 
 __all__ = ["OPERATIONS"]
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from clicket import system
-from clicket.hub import ThreadHub
+from clicket.engine.hub import ThreadHub
 from clicket.kernel import ToolStatus
 from clicket.model.codec import clean
 from clicket.server.call_lookup import CALLER, own_runtime, thread_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import msgspec
 
+from clicket.engine.hub import ToolView
 from clicket.errors import ToolNotFound, did_you_mean
-from clicket.hub import ToolView
+from clicket.runtime.views.tools import ToolInfo
 from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
 from clicket.telemetry import ToolReport
-from clicket.tool_info import ToolInfo
 
 __all__ = ["OPERATIONS"]
 

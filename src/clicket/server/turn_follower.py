@@ -19,7 +19,7 @@ from clicket.errors import ClicketError, NotFound
 from clicket.model import Record
 from clicket.model.ids import is_use_of
 from clicket.model.names import FRONTEND
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server.waits import Wait, wait_number
 
 __all__ = ["Blocked", "Followed", "SubTask", "TurnFollower", "WaitingCall", "waiting_now"]

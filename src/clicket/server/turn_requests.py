@@ -16,7 +16,7 @@ from clicket.agents import Agent, AgentBusy, AgentState
 from clicket.agents.memory import REQUESTS, key_of
 from clicket.errors import Conflict, StoreUnavailable
 from clicket.model.chat import ToolOffer
-from clicket.ports import Store
+from clicket.model.ports import Store
 
 __all__ = ["Asked", "ThreadRequests", "TurnRequest"]
 

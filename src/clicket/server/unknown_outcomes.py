@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from clicket.model import Record
-from clicket.runtime import Runtime
+from clicket.runtime.calls.unknown_outcomes import resolve_as
+from clicket.runtime.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup, as_seen_by, page_response, visible_runtime
 from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
@@ -14,7 +15,6 @@ from clicket.server.request import Request, in_trace
 from clicket.server.request_body import BodyReader
 from clicket.server.responses import Response
 from clicket.server.schemas import Listing, Resolution, record_json
-from clicket.unknown_outcomes import resolve_as
 
 __all__ = ["UnknownOutcomeHandlers"]
 

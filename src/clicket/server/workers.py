@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from clicket.model.worker import WorkerInfo
+from clicket.runtime.views.workers import Workers
 from clicket.server.operations import Handler, Operation, ResponseSpec, tagged
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
-from clicket.workers_view import Workers
 
 __all__ = ["OPERATIONS"]
 

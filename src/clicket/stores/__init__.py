@@ -1,4 +1,4 @@
-"""Where journals are kept. Each store obeys the laws of `ports.store`; `compose` chooses one by its URL.
+"""Where journals are kept. Each store obeys the laws of `model.ports.store`; `compose` chooses one by its URL.
 
 - `memory`, `memory_call`, `memory_cache`, `memory_records`: `memory://`, for tests and for calls that need not outlive the process
 - `sqlite/`: `sqlite:///path`, one file, shared by the processes of one machine

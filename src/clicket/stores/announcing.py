@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.json import encode
 
-from clicket.notices import Notice
-from clicket.ports import Append, Notices
+from clicket.model.ports import Append, Notices
+from clicket.stores.bus import Notice
 from clicket.stores.remote import Unit
 
 __all__ = ["Announcer", "Enclosure", "Outbox"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import floor
 
-from clicket.ports import Grant
+from clicket.model.ports import Grant
 
 __all__ = ["take_tokens"]
 

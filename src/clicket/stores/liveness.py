@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from clicket import system
-from clicket.ports import Owner
+from clicket.model.ports import Owner
 
 __all__ = ["is_dead", "process_gone", "this_process"]
 

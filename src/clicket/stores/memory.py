@@ -11,7 +11,7 @@ from clicket import system
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.model import Event
 from clicket.model.figures import Figure
-from clicket.ports import (
+from clicket.model.ports import (
     Append,
     Audited,
     Backlog,

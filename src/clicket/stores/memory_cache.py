@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clicket.ports import CacheEntry, CacheItem, CacheStats, CacheUse, Sweep
+from clicket.model.ports import CacheEntry, CacheItem, CacheStats, CacheUse, Sweep
 
 __all__ = ["MemoryCache"]
 

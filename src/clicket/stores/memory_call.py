@@ -6,8 +6,8 @@ import msgspec
 
 from clicket.kernel import State
 from clicket.model import Event, events_in
+from clicket.model.ports import Stored
 from clicket.model.unit import Unit
-from clicket.ports import Stored
 
 __all__ = ["CALL_SIZE", "MemoryCall"]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from clicket import system
-from clicket.ports import Backlog, Grant
+from clicket.model.ports import Backlog, Grant
 from clicket.stores.bucket import take_tokens
 from clicket.stores.memory_call import MemoryCall
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import SHARED_PLACE, Audited, DocumentWrite, OutcomeStats, StoredDocument, ToolHealth
-from clicket.ports.health import health_after_run, runs_of_outcomes
+from clicket.model.ports import SHARED_PLACE, Audited, DocumentWrite, OutcomeStats, StoredDocument, ToolHealth
+from clicket.model.ports.health import health_after_run, runs_of_outcomes
 
 __all__ = ["MemoryRecords"]
 

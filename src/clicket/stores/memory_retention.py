@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from clicket.ports import Keep
+from clicket.model.ports import Keep
 from clicket.stores.memory_call import MemoryCall
 
 __all__ = ["over"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Protocol
 
-from clicket.ports import CallPlace, Query, ScanEnd, ThreadCounts, ThreadName
+from clicket.model.ports import CallPlace, Query, ScanEnd, ThreadCounts, ThreadName
 from clicket.stores.memory_call import MemoryCall
 
 __all__ = ["places", "scan_end", "thread_counts"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clicket.model import Event
-from clicket.ports import Store
+from clicket.model.ports import Store
 
 __all__ = ["news_by_call"]
 

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from clicket import system
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import dump_unit
-from clicket.ports import Append, Done, Unstorable
+from clicket.model.ports import Append, Done, Unstorable
 
 __all__ = ["Answered", "Backend", "GroupWriter", "Lost", "SharedReads", "Unit", "retry_while_lost"]
 

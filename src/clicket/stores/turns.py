@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clicket.ports import Stored
+from clicket.model.ports import Stored
 
 __all__ = ["last_caller"]
 

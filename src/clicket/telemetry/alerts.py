@@ -17,8 +17,8 @@ import msgspec
 
 from clicket.kernel import State
 from clicket.model.codec import encode
+from clicket.model.ports import Store
 from clicket.model.spend import BudgetStatus
-from clicket.ports import Store
 from clicket.telemetry.series import slices_in
 from clicket.telemetry.series_rows import Row, Slice, quantile_in
 from clicket.telemetry.turns import PREFIX

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clicket.ports import LATER, Backlog, QueueName
+from clicket.model.ports import LATER, Backlog, QueueName
 
 __all__ = ["by_tool"]
 

@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace import TracerProvider as OwnTracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from opentelemetry.trace import TracerProvider
 
-from clicket.bridge import Workers
 from clicket.errors import UsageError
+from clicket.system.bridge import Workers
 
 __all__ = ["flush", "providers"]
 

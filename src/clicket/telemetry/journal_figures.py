@@ -12,7 +12,7 @@ from math import isfinite
 from clicket.errors import StoreUnavailable, UsageError
 from clicket.model import Record, read
 from clicket.model.figures import Figure, bucket_of, error_label
-from clicket.ports import CountsEnded, Query, Store
+from clicket.model.ports import CountsEnded, Query, Store
 from clicket.telemetry.report import UNKNOWN
 from clicket.telemetry.turns import is_turn
 

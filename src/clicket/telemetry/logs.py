@@ -15,14 +15,14 @@ from typing import Any, Literal, TextIO
 
 import msgspec
 
+from clicket.engine.journal import Entry
 from clicket.errors import UsageError
-from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event, ToolError
 from clicket.model.codec import clean
-from clicket.printable import escaped, escaped_json, indented
+from clicket.model.printable import escaped, escaped_json, indented
+from clicket.safety.vault.logs import SECRETS, hide_known
 from clicket.telemetry.tracing import Observed
-from clicket.vault.logs import SECRETS, hide_known
 
 __all__ = ["CALL", "CallFilter", "Format", "JsonFormatter", "SecretHidingFormatter", "configure", "follow"]
 

@@ -21,9 +21,9 @@ from clicket import system
 from clicket.errors import ClicketError, RetryableError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
 from clicket.model.codec import clean
-from clicket.ports import ChatModel
-from clicket.ports.model_trace import Masks
-from clicket.vault import hide_text
+from clicket.model.ports import ChatModel
+from clicket.model.ports.model_trace import Masks
+from clicket.safety.vault import hide_text
 
 __all__ = ["ModelSpans"]
 
@@ -39,7 +39,7 @@ _GENERIC = (ClicketError.code, RetryableError.code)
 
 
 class ModelSpans:
-    """Implements `ports.model_trace.ModelTrace`."""
+    """Implements `model.ports.model_trace.ModelTrace`."""
 
     def __init__(
         self, tracer: trace.Tracer, duration: metrics.Histogram, tokens: metrics.Histogram, *, content: bool = False
@@ -135,7 +135,7 @@ class ModelSpans:
 
 
 class _Request:
-    """Implements `ports.model_trace.ModelSpan`."""
+    """Implements `model.ports.model_trace.ModelSpan`."""
 
     def __init__(self, labels: dict[str, str]) -> None:
         self.labels = labels

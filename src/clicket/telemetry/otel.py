@@ -18,11 +18,11 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TracerProvider
 from opentelemetry.trace.span import TraceState
 
-from clicket.journal import Entry
+from clicket.engine.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event, fold
 from clicket.model.ids import agent_of
-from clicket.ports.model_trace import MODEL_TRACE, ModelTrace
+from clicket.model.ports.model_trace import MODEL_TRACE, ModelTrace
 from clicket.telemetry.model_spans import ModelSpans
 from clicket.telemetry.turns import PREFIX, ended_in
 from clicket.tools import Tool

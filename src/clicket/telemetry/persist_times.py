@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-from clicket.journal import Entry, Observers
+from clicket.engine.journal import Entry, Observers
 from clicket.model import Event
 
 __all__ = ["BOUNDS", "PersistTimes"]

@@ -11,7 +11,7 @@ from clicket import system
 from clicket.errors import ClicketError
 from clicket.model.figures import Figure
 from clicket.model.notice import NoticeFigures
-from clicket.ports import CacheStats, Clock, Store
+from clicket.model.ports import CacheStats, Clock, Store
 from clicket.telemetry.backlog import by_tool
 from clicket.telemetry.turns import PREFIX
 from clicket.tools import Registry

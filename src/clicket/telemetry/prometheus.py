@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Protocol
 
+from clicket.engine.journal import Observers
 from clicket.errors import ClicketError, UsageError
-from clicket.journal import Observers
 from clicket.kernel import State
 from clicket.model.figures import BASE, PER_DOUBLING, Figure
 from clicket.model.notice import NoticeFigures

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
-from clicket.ports import Backlog
+from clicket.model.ports import Backlog
 from clicket.telemetry.backlog import by_tool
 
 __all__ = ["observe_queues"]

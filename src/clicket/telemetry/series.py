@@ -22,7 +22,7 @@ from clicket.errors import StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
 from clicket.model import read
 from clicket.model.codec import encode
-from clicket.ports import Query, Store
+from clicket.model.ports import Query, Store
 from clicket.telemetry.series_rows import (
     Metric,
     Queue,

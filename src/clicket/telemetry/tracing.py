@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from clicket.engine.journal import Observers
 from clicket.errors import UsageError
-from clicket.journal import Observers
-from clicket.ports import Backlog
+from clicket.model.ports import Backlog
 from clicket.tools import Registry
 
 if TYPE_CHECKING:

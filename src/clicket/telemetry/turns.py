@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.journal import Entry, Observers
+from clicket.engine.journal import Entry, Observers
 from clicket.model import Event
 from clicket.model.figures import Figure
 

@@ -5,7 +5,7 @@
 - `clock`: `StepClock`, time that a test advances
 - `scripted_model`: `ScriptedModel`, a language model with prepared answers
 - `recording`: `RecordingModel` and `ReplayModel`, answers of a real model, written to a file and read from it
-- `store_calls`, `store_documents`, `store_retention`, `store_stats`, `store_threads`: `store_contract`, the laws of `ports.store` as
+- `store_calls`, `store_documents`, `store_retention`, `store_stats`, `store_threads`: `store_contract`, the laws of `model.ports.store` as
   checks, for the stores that ship here and for yours
 - `store_queues`: laws of both, about waiting calls and rates
 - `store_ownership`, `store_series`, `store_stats_shared`: `shared_store_contract`, the laws of a store that several processes share
@@ -26,9 +26,9 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from clicket.pipeline import Policy
-from clicket.runtime import Runtime
-from clicket.settings import Settings
+from clicket.engine.stages import Policy
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
 from clicket.testing import (
     store_calls,
     store_documents,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from clicket.errors import UsageError
-from clicket.ports import Timer
+from clicket.model.ports import Timer
 
 __all__ = ["StepClock"]
 

@@ -17,9 +17,9 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.model.chat import ChatReply, ChatRequest, Delta, TypedBy
 from clicket.model.codec import canonical, decode, encode
-from clicket.ports.services import ChatModel, StreamingModel
+from clicket.model.ports.services import ChatModel, StreamingModel
+from clicket.safety.vault import hide
 from clicket.testing.scripted_model import stream_whole
-from clicket.vault import hide
 
 __all__ = ["RecordingModel", "ReplayModel"]
 

@@ -12,8 +12,7 @@ from typing import Any
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.kernel import State
 from clicket.model import rows_of
-from clicket.model.unit import Start
-from clicket.ports import (
+from clicket.model.ports import (
     Append,
     CacheUse,
     Duplicate,
@@ -26,6 +25,7 @@ from clicket.ports import (
     Store,
     thread_counts_in,
 )
+from clicket.model.unit import Start
 from clicket.testing.store_kit import (
     ALIVE,
     Laws,

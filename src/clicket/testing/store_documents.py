@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from clicket.kernel import State
-from clicket.ports import DocumentWrite, Query, Store, StoredDocument
+from clicket.model.ports import DocumentWrite, Query, Store, StoredDocument
 from clicket.testing.store_kit import ALIVE, Laws, append, creation, law, news, opened, paged_ids
 
 __all__ = ["laws"]

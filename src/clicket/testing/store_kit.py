@@ -13,7 +13,7 @@ import msgspec
 from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event, EventType, rows_of
-from clicket.ports import Append, Owner, Query, Store
+from clicket.model.ports import Append, Owner, Query, Store
 
 __all__ = [
     "ALIVE",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from clicket.kernel import State
 from clicket.model import rows_of
-from clicket.ports import Append, Stale, Store
+from clicket.model.ports import Append, Stale, Store
 from clicket.testing.store_kit import (
     ALIVE,
     ANY_TOOL,

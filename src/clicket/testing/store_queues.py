@@ -7,7 +7,7 @@ import time
 
 from clicket.kernel import State
 from clicket.model import rows_of
-from clicket.ports import Append, Grant, Store
+from clicket.model.ports import Append, Grant, Store
 from clicket.testing.store_kit import ALIVE, ANY_TOOL, DEAD, Laws, an_event, append, created, creation, law, news
 
 __all__ = ["laws", "shared_laws", "waiting_call"]

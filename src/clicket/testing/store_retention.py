@@ -6,7 +6,7 @@ import asyncio
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.ports import CacheItem, CacheUse, Keep, Query, Store, Stored
+from clicket.model.ports import CacheItem, CacheUse, Keep, Query, Store, Stored
 from clicket.testing.store_kit import ALIVE, Laws, append, created, creation, ended, law, news, seqs
 
 __all__ = ["laws"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from clicket.ports import Store
+from clicket.model.ports import Store
 from clicket.telemetry.series import Sampler, series_in
 from clicket.testing.store_kit import Laws, created, law, opened
 from clicket.testing.store_stats import recorded, stats

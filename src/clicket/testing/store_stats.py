@@ -9,7 +9,7 @@ from typing import Any
 from clicket.kernel import State
 from clicket.model import rows_of
 from clicket.model.figures import Figure
-from clicket.ports import (
+from clicket.model.ports import (
     Append,
     Duplicate,
     HealthEffect,

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Awaitable, Callable
 
 from clicket.kernel import State
-from clicket.ports import Store, ToolHealth
+from clicket.model.ports import Store, ToolHealth
 from clicket.testing.store_kit import ALIVE, DEAD, Laws, append, created, law, news, opened
 from clicket.testing.store_stats import health, recorded, stats
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clicket.ports import Store, ThreadCounts, places_in, thread_counts_in
+from clicket.model.ports import Store, ThreadCounts, places_in, thread_counts_in
 from clicket.testing.store_kit import ALIVE, Laws, created, ended, law
 
 __all__ = ["laws"]

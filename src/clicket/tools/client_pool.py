@@ -6,9 +6,9 @@ import asyncio
 import ssl
 from typing import TYPE_CHECKING
 
-from clicket.bridge import Workers
-from clicket.tools.certificates import ssl_context
-from clicket.tools.guard import AddressGuard
+from clicket.safety.certificates import ssl_context
+from clicket.safety.guard import AddressGuard
+from clicket.system.bridge import Workers
 
 if TYPE_CHECKING:
     import httpcore2
@@ -50,7 +50,7 @@ class ClientPool:
             context = await worker.run(lambda: _load(self._ssl_context))
         finally:
             worker.close(patience=0)
-        from clicket.tools.transport import open_client
+        from clicket.safety.transport import open_client
 
         # Nothing waits between here and the end, and no other thread touches this loop's entry.
         for other in [known for known in list(self._clients) if known.is_closed()]:

@@ -13,13 +13,13 @@ import httpx2
 import msgspec
 
 from clicket import system
-from clicket.bridge import Workers
 from clicket.errors import ClicketError, InvalidInput, RetryableError, ToolUnavailable
-from clicket.tools.guard import AddressRefused
+from clicket.safety.guard import AddressRefused
+from clicket.safety.transport import Broken, Unsent
+from clicket.system.bridge import Workers
 from clicket.tools.request import Prepared
 from clicket.tools.response import OutcomeUnknown, RestError, decode, excerpt, read_body, read_some, retry_after
 from clicket.tools.stream import CutStream, StreamReader
-from clicket.tools.transport import Broken, Unsent
 
 __all__ = ["Exchange", "Rules"]
 

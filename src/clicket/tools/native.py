@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from clicket import system
-from clicket.bridge import Workers
 from clicket.errors import UsageError
+from clicket.system.bridge import Workers
 from clicket.tools.context import ToolContext
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.function import name_of, snake_case

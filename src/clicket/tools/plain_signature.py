@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Union
 
 import msgspec
 
-from clicket.vault import MIN_TOKEN
+from clicket.safety.vault import MIN_TOKEN
 
 __all__ = ["PlainHint", "always_judged", "plain_binder", "plain_hint", "plain_schema", "scalar_binder"]
 

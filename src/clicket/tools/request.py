@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from clicket.errors import InvalidInput, UsageError, did_you_mean
-from clicket.printable import repr_without
+from clicket.model.printable import repr_without
 
 __all__ = ["BodyKind", "Parameter", "Prepared", "UrlTemplate", "check_headers", "declare", "header_safe", "prepare"]
 

@@ -13,10 +13,10 @@ import msgspec
 
 from clicket import system
 from clicket.errors import InvalidInput, UsageError, did_you_mean
+from clicket.safety.guard import AddressGuard, AddressRefused, Resolve
 from clicket.tools.client_pool import ClientPool
 from clicket.tools.context import ToolContext
 from clicket.tools.defaults import ToolDefaults
-from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
 from clicket.tools.openapi import read_operations
 from clicket.tools.options import Options, make_options
 from clicket.tools.request import BodyKind, Prepared, UrlTemplate, check_headers, declare, header_safe, prepare

@@ -20,8 +20,8 @@ from tests.redis_server import RedisServer, redis_server
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.ports import Append, Query, Stale, Store
-from clicket.runtime import Runtime
-from clicket.settings import Settings
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
 from clicket.stores.redis import RedisStore
 from clicket.testing.store_kit import ALIVE, ANY_TOOL, DEAD, append, created, creation, ended, news, opened, seqs
 

@@ -9,7 +9,7 @@ from tests.kit.issuer import issuing
 from tests.scenarios.cli.commands import Run
 
 from clicket.cli.doctor_checks import oauth_check
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 
 SECRET = "the-secret-that-is-shown-nowhere"
 FILE = """

@@ -6,12 +6,12 @@ from functools import partial
 
 from tests.kit.tools import forever
 
-from clicket.agent_host import has_turn
 from clicket.agents import ReActAgent
 from clicket.agents.memory import HEAD, TURN, key_of
 from clicket.agents.thread_retention import ThreadSweep, kept_by_threads
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse
 from clicket.ports import Keep, Query
+from clicket.runtime.agent_host import has_turn
 from clicket.testing import memory_runtime
 
 DAY = 24 * 3600.0

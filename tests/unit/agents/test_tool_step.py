@@ -9,11 +9,11 @@ import pytest
 from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
 
 from clicket import Runtime, tool
-from clicket.agent_host import Host
 from clicket.agents import ReActAgent
 from clicket.agents.tool_step import Actor
 from clicket.errors import StoreUnavailable, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
+from clicket.runtime.agent_host import Host
 from clicket.testing import ScriptedModel, memory_runtime
 
 GOT: list[dict[str, Any]] = []

@@ -7,10 +7,10 @@ from typing import Any
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.call import Call
-from clicket.engine.caching import CacheOptions, Caching
-from clicket.engine.ending import result_from
-from clicket.engine.single_flight import SingleFlight
+from clicket.engine.cache.caching import CacheOptions, Caching
+from clicket.engine.cache.single_flight import SingleFlight
+from clicket.engine.lifecycle.ending import result_from
+from clicket.engine.live_call import Call
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.kernel import State
 from clicket.model.codec import encode

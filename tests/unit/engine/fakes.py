@@ -9,32 +9,32 @@ from typing import Any
 
 import msgspec
 
-from clicket.call import Call, Origin
-from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.core import Core
-from clicket.engine.ending import Ending
-from clicket.engine.external import External
-from clicket.engine.limits import Limits
-from clicket.engine.live_calls import LiveCalls
+from clicket.engine.executors import Limiter
+from clicket.engine.fleet.queues import Queues
+from clicket.engine.journal import Entry, Journal
+from clicket.engine.lifecycle.ending import Ending
+from clicket.engine.lifecycle.external import External
+from clicket.engine.lifecycle.stopping import Stopping
+from clicket.engine.live_call import Call, Origin
+from clicket.engine.local.live_calls import LiveCalls
+from clicket.engine.local.timers import WaitTimers
 from clicket.engine.phase import Phase
-from clicket.engine.plans import Plans
-from clicket.engine.queues import Queues
-from clicket.engine.requests import Requests
-from clicket.engine.stopping import Stopping
-from clicket.engine.stored_calls import StoredCalls
-from clicket.engine.timers import WaitTimers
+from clicket.engine.records.arguments import ArgumentsOnRecord
+from clicket.engine.records.requests import Requests
+from clicket.engine.records.stored_calls import StoredCalls
+from clicket.engine.slots.limits import Limits
+from clicket.engine.slots.plans import Plans
+from clicket.engine.stages import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.errors import ClicketError
-from clicket.execution import Limiter
-from clicket.journal import Entry, Journal
 from clicket.model import Event, Record, ToolCall, fold, rows_of
 from clicket.model.worker import WorkerInfo
-from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Append, Done, NoNotices, Owner, Stored
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
+from clicket.safety.vault import Vault
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
 from clicket.tools import Registry
-from clicket.vault import Vault
 
 __all__ = ["Lower", "Recorder", "SharedStore", "around"]
 

@@ -7,14 +7,14 @@ from typing import Any
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.call import Call, Question
-from clicket.engine.approvals import Approvals
-from clicket.engine.limits import Limits
-from clicket.engine.questions import ask_for_approval
-from clicket.engine.recovered import Recovered
-from clicket.engine.recovery import Recovery
+from clicket.engine.lifecycle.approvals import Approvals
+from clicket.engine.live_call import Call, Question
+from clicket.engine.people.questions import ask_for_approval
+from clicket.engine.recovery.recovered import Recovered
+from clicket.engine.recovery.recovery import Recovery
+from clicket.engine.slots.limits import Limits
+from clicket.engine.stages import Policy
 from clicket.model import Record
-from clicket.pipeline import Policy
 from clicket.ports import Stored
 
 __all__ = ["Parts", "asked", "asking", "failing", "plain", "repeatable", "rerun", "secretive"]

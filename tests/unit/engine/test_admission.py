@@ -9,14 +9,14 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.call import Call, Origin
-from clicket.engine.admission import Admission
-from clicket.engine.loop_share import LoopShare
-from clicket.engine.next_steps import NextSteps
+from clicket.engine.lifecycle.admission import Admission
+from clicket.engine.lifecycle.next_steps import NextSteps
+from clicket.engine.live_call import Call, Origin
+from clicket.engine.local.loop_share import LoopShare
+from clicket.engine.stages import Policy
 from clicket.errors import QueueFull, UsageError
 from clicket.kernel import State
 from clicket.model import ToolCall
-from clicket.pipeline import Policy
 
 
 @tool

@@ -10,12 +10,12 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.call import Call
-from clicket.engine.approvals import Approvals, edit_of
+from clicket.engine.lifecycle.approvals import Approvals, edit_of
+from clicket.engine.live_call import Call
+from clicket.engine.stages import Policy
 from clicket.kernel import State
 from clicket.model import ToolError, read
 from clicket.model.grant import Grant
-from clicket.pipeline import Policy
 
 
 @tool(sensitive=["key"])

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.engine.arguments import ArgumentsOnRecord
+from clicket.engine.records.arguments import ArgumentsOnRecord
 from clicket.errors import Conflict, InvalidInput
 from clicket.model import ToolCall, read
-from clicket.vault import MASK, Vault
+from clicket.safety.vault import MASK, Vault
 
 KEY = "a key of more than sixteen characters"
 SECRET = "hunter2hunter2"

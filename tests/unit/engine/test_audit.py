@@ -10,10 +10,10 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.engine import audit
-from clicket.engine.audit import AuditLog, entries, note
+from clicket.engine.people import audit
+from clicket.engine.people.audit import AuditLog, entries, note
+from clicket.engine.stages import Policy
 from clicket.errors import StoreUnavailable, UsageError
-from clicket.pipeline import Policy
 
 
 @tool

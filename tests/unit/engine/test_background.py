@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from clicket.engine.background import Background
-from clicket.engine.tasks import Tasks
+from clicket.engine.local.background import Background
+from clicket.engine.local.tasks import Tasks
 from clicket.errors import StoreUnavailable
 from clicket.testing import StepClock
 

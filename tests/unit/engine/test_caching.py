@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.engine.caching_kit import Parts
 
-from clicket.engine.caching import CacheOptions
+from clicket.engine.cache.caching import CacheOptions
 from clicket.kernel import State
 
 # Keys.

@@ -13,9 +13,9 @@ from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import Settings, tool
 from clicket.engine import CacheOptions
-from clicket.engine.chores import Chores
-from clicket.engine.kept_outcomes import KeptOutcomes
-from clicket.engine.recovered import Recovered
+from clicket.engine.cache.kept_outcomes import KeptOutcomes
+from clicket.engine.recovery.chores import Chores
+from clicket.engine.recovery.recovered import Recovered
 from clicket.errors import StoreUnavailable
 from clicket.ports import Keep, Sweep
 from clicket.testing import StepClock, memory_runtime

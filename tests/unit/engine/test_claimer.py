@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.engine.fakes import Recorder, around
 
-from clicket.engine.claimer import WorkClaimer
+from clicket.engine.fleet.claimer import WorkClaimer
 from clicket.engine.phase import Phase
 from clicket.testing import StepClock
 

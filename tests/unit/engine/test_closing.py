@@ -11,11 +11,11 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.engine.closing import Closing
-from clicket.engine.ending import result_from
-from clicket.engine.stored_calls import Closed
-from clicket.engine.tasks import Tasks
-from clicket.execution.stopping import attempt_of, set_stopper
+from clicket.engine.drive.closing import Closing
+from clicket.engine.executors.stopping import attempt_of, set_stopper
+from clicket.engine.lifecycle.ending import result_from
+from clicket.engine.local.tasks import Tasks
+from clicket.engine.records.stored_calls import Closed
 from clicket.kernel import State
 
 

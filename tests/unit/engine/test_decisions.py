@@ -10,15 +10,15 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.call import Call, Question
-from clicket.engine.approvers import Approver
-from clicket.engine.decisions import Decisions, examine
-from clicket.engine.grants import Grants
-from clicket.engine.questions import ask_for_approval
+from clicket.engine.actions.decisions import Decisions, examine
+from clicket.engine.journal import Fenced
+from clicket.engine.live_call import Call, Question
+from clicket.engine.people.approvers import Approver
+from clicket.engine.people.grants import Grants
+from clicket.engine.people.questions import ask_for_approval
+from clicket.engine.stages import Policy
 from clicket.errors import InvalidInput, NotFound, PermissionDenied, UsageError
-from clicket.journal import Fenced
 from clicket.kernel import State
-from clicket.pipeline import Policy
 from clicket.tools import Registry
 
 

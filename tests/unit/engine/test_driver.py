@@ -9,8 +9,8 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.call import Call
-from clicket.engine.driver import Driver
+from clicket.engine.drive.driver import Driver
+from clicket.engine.live_call import Call
 from clicket.errors import QueueFull
 
 

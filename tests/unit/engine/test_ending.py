@@ -9,9 +9,9 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
+from clicket.engine.executors.stopping import abandon, attempt_of
+from clicket.engine.journal import Entry, Fenced
 from clicket.errors import StoreUnavailable
-from clicket.execution.stopping import abandon, attempt_of
-from clicket.journal import Entry, Fenced
 from clicket.kernel import State
 from clicket.model import result_of
 from clicket.ports import Duplicate, Unstorable

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import State, ToolContext, tool
-from clicket.call import Call
-from clicket.execution import attempt_of
+from clicket.engine.executors import attempt_of
+from clicket.engine.live_call import Call
 from clicket.model import Record
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.call import Call
-from clicket.engine.gate import SharedSlotGate
-from clicket.engine.rates import Rates
+from clicket.engine.live_call import Call
+from clicket.engine.slots.gate import SharedSlotGate
+from clicket.engine.slots.rates import Rates
 from clicket.errors import StoreUnavailable
 
 

@@ -13,10 +13,10 @@ from tests.kit.examples import examples
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import Condition, Policy, Rule, tool
-from clicket.call import Call
-from clicket.engine.approvers import API_KEY, Approver
-from clicket.engine.grants import GRANT, Grants
-from clicket.engine.questions import ask_for_approval
+from clicket.engine.live_call import Call
+from clicket.engine.people.approvers import API_KEY, Approver
+from clicket.engine.people.grants import GRANT, Grants
+from clicket.engine.people.questions import ask_for_approval
 from clicket.errors import NotFound, UsageError
 from clicket.model import read
 from clicket.model.grant import Grant, GrantTerms, StoredGrant, narrowest, read_terms

@@ -10,11 +10,11 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.engine.handles import CallHandle, Handles
-from clicket.engine.kept_outcomes import KeptOutcomes
-from clicket.engine.stored_calls import POLL_FIRST, Closed
+from clicket.engine.actions.handles import CallHandle, Handles
+from clicket.engine.cache.kept_outcomes import KeptOutcomes
+from clicket.engine.journal import Fenced
+from clicket.engine.records.stored_calls import POLL_FIRST, Closed
 from clicket.errors import NotFound, StoreUnavailable
-from clicket.journal import Fenced
 from clicket.kernel import State
 from clicket.model import Event
 

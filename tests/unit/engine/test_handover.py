@@ -9,15 +9,15 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.call import Call
-from clicket.engine.handover import HandOver
-from clicket.engine.placement import Placement
-from clicket.engine.stored_calls import Closed
+from clicket.engine.executors.stopping import Stopped, stop
+from clicket.engine.fleet.placement import Placement
+from clicket.engine.journal import Fenced
+from clicket.engine.lifecycle.handover import HandOver
+from clicket.engine.live_call import Call
+from clicket.engine.records.stored_calls import Closed
+from clicket.engine.stages import Policy
 from clicket.errors import StoreUnavailable
-from clicket.execution.stopping import Stopped, stop
-from clicket.journal import Fenced
 from clicket.kernel import State
-from clicket.pipeline import Policy
 from clicket.ports import Duplicate, NoNotices, Stored
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.call import Call, Origin
-from clicket.engine.live_calls import LiveCalls
-from clicket.journal import Entry
+from clicket.engine.journal import Entry
+from clicket.engine.live_call import Call, Origin
+from clicket.engine.local.live_calls import LiveCalls
 from clicket.model import ToolCall
 
 IDS, THREADS, CALLERS = ("a", "b"), ("t1", "t2"), ("", "ann")

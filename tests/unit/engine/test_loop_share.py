@@ -7,7 +7,7 @@ from itertools import count
 
 from tests.kit.waiting import PATIENCE
 
-from clicket.engine.loop_share import _CROWD, LoopShare
+from clicket.engine.local.loop_share import _CROWD, LoopShare
 
 
 def breathless() -> LoopShare:

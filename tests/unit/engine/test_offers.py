@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from tests.unit.engine.fakes import Recorder
 
-from clicket.engine.offers import Offers
+from clicket.engine.fleet.offers import Offers
 from clicket.kernel import State
 from clicket.model import Event, dump_unit, rows_of
 from clicket.testing import StepClock

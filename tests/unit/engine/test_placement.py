@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.unit.engine.fakes import Recorder
 
-from clicket.engine.placement import ROOM_EVERY, Placement
+from clicket.engine.fleet.placement import ROOM_EVERY, Placement
 from clicket.testing import StepClock
 
 

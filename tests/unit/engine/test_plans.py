@@ -8,9 +8,9 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.call import Call, Origin
-from clicket.engine.plans import Plans
-from clicket.settings import Settings
+from clicket.engine.live_call import Call, Origin
+from clicket.engine.slots.plans import Plans
+from clicket.runtime.settings import Settings
 from clicket.tools import Registry
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.call import Question
-from clicket.engine.questions import ask_for_approval
+from clicket.engine.live_call import Question
+from clicket.engine.people.questions import ask_for_approval
 
 
 @tool(sensitive=["key"])

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.engine.fakes import SharedStore
 
 from clicket import NativeTool, ToolContext, tool
-from clicket.engine.queues import Queues, is_served
+from clicket.engine.fleet.queues import Queues, is_served
 from clicket.model.worker import WorkerInfo, WorkerState
 from clicket.ports import Backlog, QueueName
 from clicket.tools import Registry

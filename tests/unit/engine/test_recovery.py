@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.unit.engine.recovery_kit import Parts, asked
 
-from clicket.call import Call
-from clicket.execution.stopping import attempt_of
+from clicket.engine.executors.stopping import attempt_of
+from clicket.engine.live_call import Call
+from clicket.engine.stages import Policy
 from clicket.kernel import State
-from clicket.pipeline import Policy
 from clicket.ports import LATER, QueueName, Stored
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 
 # The decision table.
 

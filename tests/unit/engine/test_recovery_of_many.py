@@ -8,10 +8,10 @@ import pytest
 from tests.unit.engine.recovery_kit import Parts, asked
 
 from clicket import tool
+from clicket.engine.journal import Fenced
+from clicket.engine.stages import Policy
 from clicket.errors import StoreUnavailable
-from clicket.journal import Fenced
 from clicket.kernel import State
-from clicket.pipeline import Policy
 from clicket.ports import Stored
 
 # Tools that are gone or changed.

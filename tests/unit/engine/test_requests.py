@@ -6,9 +6,9 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.call import Question
 from clicket.engine.call.foreign import open_question
-from clicket.engine.questions import ask_for_approval
+from clicket.engine.live_call import Question
+from clicket.engine.people.questions import ask_for_approval
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.ports import Stale

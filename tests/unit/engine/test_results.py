@@ -9,7 +9,7 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.engine.ending import result_from
+from clicket.engine.lifecycle.ending import result_from
 from clicket.kernel import State
 from clicket.model import ToolError, result_of
 

@@ -9,16 +9,16 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.call import Call
-from clicket.engine.limits import Limits
-from clicket.engine.loop_share import LoopShare
-from clicket.engine.running import Running
-from clicket.engine.tasks import Tasks
+from clicket.engine.executors.stopping import attempt_of, is_abandoned, keep_late, stop
+from clicket.engine.lifecycle.running import Running
+from clicket.engine.live_call import Call
+from clicket.engine.local.loop_share import LoopShare
+from clicket.engine.local.tasks import Tasks
+from clicket.engine.slots.limits import Limits
 from clicket.errors import QueueFull
-from clicket.execution.stopping import attempt_of, is_abandoned, keep_late, stop
 from clicket.kernel import State
 from clicket.ports import Duplicate
-from clicket.settings import Settings
+from clicket.runtime.settings import Settings
 
 
 @tool

@@ -10,9 +10,9 @@ import pytest
 from tests.kit.waiting import PATIENCE
 from tests.unit.engine.fakes import around
 
-from clicket.engine.claimer import WorkClaimer
+from clicket.engine.fleet.claimer import WorkClaimer
 from clicket.engine.phase import Phase
-from clicket.engine.shared_slots import SharedSlots
+from clicket.engine.slots.shared_slots import SharedSlots
 from clicket.errors import StoreUnavailable
 from clicket.testing import StepClock
 

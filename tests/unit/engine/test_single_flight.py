@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.engine.caching_kit import Parts
 
-from clicket.engine.ending import result_from
+from clicket.engine.lifecycle.ending import result_from
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.ports import CacheItem

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.engine.stopping import Stopping
-from clicket.engine.stored_calls import Closed
-from clicket.execution.stopping import attempt_of, set_stopper
-from clicket.journal import Entry
+from clicket.engine.executors.stopping import attempt_of, set_stopper
+from clicket.engine.journal import Entry
+from clicket.engine.lifecycle.stopping import Stopping
+from clicket.engine.records.stored_calls import Closed
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.ports import Duplicate

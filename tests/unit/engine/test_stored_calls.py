@@ -10,7 +10,7 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.engine.stored_calls import POLL_FIRST, POLL_MOST, Closed, StoredCalls
+from clicket.engine.records.stored_calls import POLL_FIRST, POLL_MOST, Closed, StoredCalls
 from clicket.errors import NotFound, StoreUnavailable, UsageError
 from clicket.kernel import State
 from clicket.model import Event

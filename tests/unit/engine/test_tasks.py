@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from clicket.engine.tasks import Tasks
+from clicket.engine.local.tasks import Tasks
 from clicket.testing import StepClock
 
 

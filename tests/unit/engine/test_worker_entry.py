@@ -10,8 +10,14 @@ import pytest
 from tests.unit.engine.fakes import Recorder
 
 from clicket import tool
-from clicket.engine.worker_entry import WORKER, Identity, Load, StoredWorker, WorkerEntry, host_name, worker_id
-from clicket.engine.worker_list import LOST_FOR, listed_workers, living_workers, set_worker_state, sweep_lost_workers
+from clicket.engine.fleet.worker_entry import WORKER, Identity, Load, StoredWorker, WorkerEntry, host_name, worker_id
+from clicket.engine.fleet.worker_list import (
+    LOST_FOR,
+    listed_workers,
+    living_workers,
+    set_worker_state,
+    sweep_lost_workers,
+)
 from clicket.errors import Conflict, NotFound, StoreUnavailable
 from clicket.model.worker import WorkerRole, WorkerState
 from clicket.ports import Owner, Presence

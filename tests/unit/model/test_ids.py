@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clicket.agents.task_threads import _ASKING
+from clicket.engine.spend.lineage import spender_of_call
 from clicket.model.ids import (
     agent_of,
     alias_of,
@@ -16,7 +17,6 @@ from clicket.model.ids import (
     provider_of,
     use_id,
 )
-from clicket.spend.lineage import spender_of_call
 
 
 def test_a_use_has_its_parents_id_and_a_number() -> None:

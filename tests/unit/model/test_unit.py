@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.journal import Entry, Journal
+from clicket.engine.journal import Entry, Journal
 from clicket.kernel import State
 from clicket.model import Event, Stage
 from clicket.model.unit import End, Rows, Start, Unit, dump_unit, events_in, load_call, load_events, rows_of

@@ -23,9 +23,9 @@ from tests.unit.models.kit import (
 
 from clicket.errors import ClicketError, RetryableError, UsageError
 from clicket.model.chat import ChatReply, ChatRequest, Delta, ToolOffer
+from clicket.model.ports.model_chain import FailedTry, ModelChain
+from clicket.model.ports.services import StreamingModel
 from clicket.models import AnthropicModel, Fallback, OpenAIModel, SchemaTools
-from clicket.ports.model_chain import FailedTry, ModelChain
-from clicket.ports.services import StreamingModel
 from clicket.testing import ScriptedModel, StepClock
 
 DEFAULT = ("unavailable", "rate_limit", "timeout", "stalled")

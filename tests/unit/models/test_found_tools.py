@@ -13,7 +13,7 @@ from tests.unit.models.kit import ADD, READ, anthropic_model, asks, assistant, o
 
 from clicket.agents import ReActAgent
 from clicket.model.chat import ToolOffer
-from clicket.tool_search import FIND_OFFER
+from clicket.tools.search import FIND_OFFER
 
 FOUND = json.dumps({"found": ["files.read", "gone"], "tools": [{"name": "files.read"}]})
 LATER = ToolOffer(name="later", description="Later.", input_schema={"type": "object"}, deferred=True)

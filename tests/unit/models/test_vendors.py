@@ -15,8 +15,8 @@ from tests.adapters.provider import Provider, serving
 
 from clicket.errors import ClicketError, RetryableError, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Usage
+from clicket.model.ports.services import ChatModel
 from clicket.models import AnthropicModel, OpenAIModel
-from clicket.ports.services import ChatModel
 
 KEY = "sk-very-secret-0123456789"
 SCHEMA = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clicket.oauth.config import declared_oauth
+from clicket.safety.oauth.config import declared_oauth
 from clicket.server.challenges import Challenges
 
 SCOPES = {"t.use": ["read", "call"], "t.admin": "admin"}

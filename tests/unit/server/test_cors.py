@@ -20,7 +20,7 @@ BY_THE_BROWSER = {"accept", "accept-language", "accept-encoding", "content-lengt
 def read_headers() -> Iterator[str]:
     """The names in `….header(b"name")` of the server, and in `headers.get("name")` of MCP."""
     root = Path(clicket.__file__).parent
-    for folder, method in (("server", "header"), ("mcp", "get")):
+    for folder, method in (("server", "header"), ("adapters/mcp", "get")):
         for file in (root / folder).rglob("*.py"):
             for node in ast.walk(parsed(file.read_text())):
                 if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:

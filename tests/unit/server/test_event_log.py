@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clicket.journal import Observers
+from clicket.engine.journal import Observers
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.ports import Query, Stored

@@ -14,7 +14,7 @@ from clicket import Runtime
 from clicket.agents import Plan, Step
 from clicket.model import fold
 from clicket.model.chat import ChatMessage, ToolUse, Usage
-from clicket.schedules import Firing
+from clicket.runtime.schedules import Firing
 from clicket.server import create_app
 from clicket.server.schemas import record_json, summary_of
 

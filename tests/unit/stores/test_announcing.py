@@ -9,9 +9,9 @@ from tests.unit.engine.fakes import Recorder
 
 from clicket.kernel import State
 from clicket.model import dump_unit
-from clicket.notices import Notice
 from clicket.ports import Append
 from clicket.stores.announcing import Announcer
+from clicket.stores.bus import Notice
 from clicket.testing.store_kit import creation, news
 
 ME, WORKER, GIVER = 1, 2, 3

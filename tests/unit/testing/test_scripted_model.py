@@ -9,7 +9,7 @@ import pytest
 
 from clicket.errors import RetryableError, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer, ToolUse, Usage
-from clicket.ports.services import StreamingModel
+from clicket.model.ports.services import StreamingModel
 from clicket.testing import RecordingModel, ReplayModel, ScriptedModel
 
 HELLO = ChatRequest(messages=(ChatMessage(role="user", content="Hello"),))

@@ -12,18 +12,18 @@ from langchain_core.tools import tool as langchain_tool
 
 from clicket import NativeTool, tool
 from clicket.adapters.langchain import from_langchain
+from clicket.adapters.mcp.imported_tool import ImportedTool
 from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
 from clicket.agents.turn_tool import TurnTool
 from clicket.errors import UsageError
 from clicket.interpreter import code_interpreter
-from clicket.mcp.imported_tool import ImportedTool
 from clicket.search import deep_search
+from clicket.search.web.json_path import JsonPath
+from clicket.search.web.result_fields import Fields
+from clicket.search.web.search_request import RequestTemplate, SearchTool
 from clicket.tools import BasicTool, CompletedTool, Options, Registry, Tool, Traits, as_tool
 from clicket.tools.rest import RestTool
-from clicket.web.json_path import JsonPath
-from clicket.web.result_fields import Fields
-from clicket.web.search_request import RequestTemplate, SearchTool
 
 NO_ARGUMENTS = {"type": "object", "properties": {}}
 

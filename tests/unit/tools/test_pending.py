@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from clicket import tool
 from clicket.errors import UsageError
+from clicket.safety.vault import hide_text
 from clicket.tools.pending import Pending, digest_of, fits, id_in, new_token
-from clicket.vault import hide_text
 
 
 @given(id=st.text(min_size=1, max_size=300).filter(lambda text: text.isprintable()))

@@ -18,11 +18,11 @@ from tests.kit.examples import examples
 from clicket import tool
 from clicket.errors import InvalidInput
 from clicket.model.arguments import parse_arguments
+from clicket.safety.vault import look
 from clicket.tools.check import compile_schema
 from clicket.tools.plain_signature import plain_hint, plain_schema
 from clicket.tools.pydantic_arguments import arguments_model
 from clicket.tools.schema import Binding, bind_signature
-from clicket.vault import look
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=5)
 # Often what the hints of this file require, or nearly.

@@ -11,12 +11,12 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from clicket.agents import Agent, AgentEvent, ThreadView
-from clicket.bridge import LoopThread
 from clicket.cli.session import join_declared
 from clicket.errors import AgentBusy, Conflict, NotFound
 from clicket.kernel import AgentState
 from clicket.model import Event, Record
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
+from clicket.system.bridge import LoopThread
 
 __all__ = ["ActiveTurn", "AgentRunner", "Interrupt", "TurnEnded", "Update"]
 

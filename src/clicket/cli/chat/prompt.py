@@ -14,8 +14,8 @@ from clicket.cli.chat.turn_view import plan_lines, usage_words
 from clicket.cli.errors import report
 from clicket.cli.formatting import count_of, one_line, short, shown_url
 from clicket.cli.terminal import clean, clean_lines
+from clicket.engine.hub import ToolView
 from clicket.errors import ClicketError, StoreUnavailable, did_you_mean
-from clicket.hub import ToolView
 from clicket.model.chat import ChatMessage
 from clicket.model.ids import new_id
 

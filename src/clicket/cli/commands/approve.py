@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from clicket.approval_actions import Approver, approve_as, deny_as, respond_as
 from clicket.cli.call_list import call_columns, print_page
 from clicket.cli.columns import Column
 from clicket.cli.completion import complete_waiting
@@ -24,7 +23,8 @@ from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import InvalidInput, UsageError
 from clicket.model import Page, Record
-from clicket.runtime import Runtime
+from clicket.runtime.calls.approvals import Approver, approve_as, deny_as, respond_as
+from clicket.runtime.runtime import Runtime
 from clicket.tools import Registry, output_check
 from clicket.tools.question import question_of
 

@@ -17,8 +17,8 @@ from clicket.cli.formatting import duration
 from clicket.cli.progress_bar import ProgressBar
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.runtime import Runtime
-from clicket.settings import Settings
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
 from clicket.tools import tool
 
 __all__ = ["bench"]

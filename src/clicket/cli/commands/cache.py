@@ -9,11 +9,11 @@ import msgspec
 import typer
 from rich.table import Table
 
-from clicket.cache_view import CachePage
 from clicket.cli.formatting import ago, duration, parse_duration, size
 from clicket.cli.session import Session
 from clicket.cli.terminal import clean
-from clicket.ports import CacheStats
+from clicket.model.ports import CacheStats
+from clicket.runtime.views.cache import CachePage
 
 __all__ = ["clear", "list_results", "stats"]
 

@@ -20,9 +20,9 @@ from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.errors import UsageError
 from clicket.model import ToolResult, result_of
+from clicket.model.ports import Handle
 from clicket.model.time_text import utc_text
-from clicket.ports import Handle
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 
 __all__ = ["call", "follow", "interrupted", "read_arguments"]
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from clicket.bulk_actions import BulkFailure
 from clicket.cli.completion import complete_active
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import as_state, pairs_of, parse_duration
@@ -19,6 +18,7 @@ from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import clean
 from clicket.errors import UsageError
 from clicket.kernel import State
+from clicket.runtime.calls.bulk import BulkFailure
 
 __all__ = ["cancel"]
 

@@ -12,9 +12,9 @@ from clicket.cli.session import Session
 from clicket.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from clicket.agent_config import Declared
     from clicket.cli.chat.conversation import Conversation, Ending
-    from clicket.runtime import Runtime
+    from clicket.runtime.agent_config import Declared
+    from clicket.runtime.runtime import Runtime
 
 __all__ = ["chat"]
 
@@ -91,7 +91,7 @@ def chat(
 def _declared(runtime: Runtime, name: str | None, given: dict[str, Any]) -> Declared:
     """The agent of the settings, with the options of the command line in place of its own. Other agents are not made, so a missing
     key of theirs is no error here."""
-    from clicket.agent_config import declared_agents, default_name
+    from clicket.runtime.agent_config import declared_agents, default_name
 
     settings = runtime.settings
     if name is not None and settings.agents and name not in settings.agents:

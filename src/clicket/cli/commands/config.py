@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.session import Session
-from clicket.settings import HIDDEN, SECRET_NAMES
-from clicket.vault import hide
+from clicket.runtime.settings import HIDDEN, SECRET_NAMES
+from clicket.safety.vault import hide
 
 __all__ = ["config"]
 

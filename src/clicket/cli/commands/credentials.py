@@ -19,7 +19,7 @@ from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import UsageError
 from clicket.model.credential import Credential
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 
 __all__ = ["link", "list_credentials", "put", "revoke"]
 

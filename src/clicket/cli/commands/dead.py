@@ -16,8 +16,8 @@ from clicket.cli.formatting import ago, as_state, short
 from clicket.cli.options import CallerOption, OnlyThreadOption, ThreadOption
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import Terminal, clean
-from clicket.dead_letters import DeadPage
 from clicket.errors import ClicketError
+from clicket.runtime.calls.dead_letters import DeadPage
 
 __all__ = ["dead", "requeue"]
 
@@ -78,7 +78,7 @@ async def requeue(
     The metadata of the new call names the old one. A call is requeued once; a second time changes nothing.
     The tools must be known here, as for `clicket call`.
     """
-    from clicket.runtime import Runtime
+    from clicket.runtime.runtime import Runtime
 
     tools, terminal = session.needed_tools, session.terminal
     made: list[dict[str, Any]] = []

@@ -20,8 +20,8 @@ from clicket.cli.errors import UNREACHABLE, CallFailed
 from clicket.cli.formatting import duration, short
 from clicket.cli.session import Session
 from clicket.errors import ClicketError
-from clicket.runtime import Runtime
-from clicket.settings import Settings
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
 from clicket.tools import tool
 
 __all__ = ["doctor"]

@@ -12,8 +12,8 @@ from clicket.cli.formatting import duration, parse_duration, parse_size, size
 from clicket.cli.progress_bar import ProgressBar
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.ports import Keep, Sweep
-from clicket.runtime import Runtime
+from clicket.model.ports import Keep, Sweep
+from clicket.runtime.runtime import Runtime
 
 __all__ = ["gc"]
 

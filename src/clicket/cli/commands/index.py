@@ -17,7 +17,7 @@ from clicket.cli.progress_bar import ProgressBar
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import NotFound, UsageError
-from clicket.private_files import make_folder
+from clicket.system.private_files import make_folder
 
 if TYPE_CHECKING:
     from clicket.search.index.file_tables import Folder
@@ -109,7 +109,7 @@ def _update(
     with ProgressBar(terminal, "reading the folders", line_every=_LINE_EVERY) as bar:
         options: dict[str, Any] = {}
         if embedder:
-            from clicket.embedding.kinds import embedder_of
+            from clicket.models.embedding.kinds import embedder_of
 
             options = {"embedder": embedder_of(embedder), "on_progress": partial(_show_vectors, bar)}
         with _opened(path, **options) as opened:

@@ -16,7 +16,7 @@ from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import ago, parse_duration, short
 from clicket.cli.session import Session
 from clicket.errors import UsageError
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server import keys
 from clicket.server.keys import Key
 

@@ -21,7 +21,7 @@ from clicket.cli.session import Session, join_declared
 from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import clean
 from clicket.errors import RetryableError, UsageError
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 
 __all__ = ["mcp"]
 
@@ -53,7 +53,7 @@ async def mcp(
 
 
 async def _serve(session: Session) -> None:
-    from clicket.mcp.stdio import serve_stdio, unless_client_leaves
+    from clicket.adapters.mcp.stdio import serve_stdio, unless_client_leaves
     from clicket.telemetry.logs import SecretHidingFormatter
 
     if session.terminal.json:
@@ -92,7 +92,7 @@ async def _serve_until_signal(serving: Coroutine[Any, Any, None], runtime: Runti
 
 
 async def _list(session: Session, server: list[str]) -> None:
-    from clicket.mcp import McpServer
+    from clicket.adapters.mcp import McpServer
 
     is_url = server[0].startswith(("http://", "https://"))
     if is_url and len(server) > 1:

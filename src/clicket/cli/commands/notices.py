@@ -96,7 +96,7 @@ async def _replay(session: Session, ids: Sequence[str]) -> None:
 
 
 def _outbox(store: Any) -> Any:
-    from clicket.webhooks import Outbox
+    from clicket.telemetry.webhooks import Outbox
 
     return Outbox(store, time.time)
 

@@ -12,7 +12,6 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from clicket.call_history import HistoryOptions, history_query
 from clicket.cli.call_list import call_columns, print_more
 from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_state, complete_tool
@@ -22,10 +21,11 @@ from clicket.cli.orphans import Owners, waits_for_worker
 from clicket.cli.session import Session, summary_of
 from clicket.cli.terminal import Terminal, clean
 from clicket.model import Page, Record
-from clicket.ports import Stored
+from clicket.model.ports import Stored
+from clicket.runtime.calls.history import HistoryOptions, history_query
 
 if TYPE_CHECKING:
-    from clicket.reader import Reader
+    from clicket.runtime.reader import Reader
 
 __all__ = ["ps"]
 

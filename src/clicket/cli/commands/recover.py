@@ -20,10 +20,10 @@ from clicket.cli.session import Session
 from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import Terminal, clean
 from clicket.engine import Recovered
+from clicket.engine.journal import Entry
 from clicket.errors import ClicketError
-from clicket.journal import Entry
 from clicket.model import Event
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 
 __all__ = ["recover"]
 

@@ -21,7 +21,7 @@ from clicket.cli.options import CallerOption
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import NotFound
-from clicket.schedules import Schedule
+from clicket.runtime.schedules import Schedule
 
 __all__ = ["add", "list_schedules", "next_times", "pause", "remove", "resume", "show"]
 

@@ -20,7 +20,7 @@ from clicket.cli.terminal import Terminal
 from clicket.cli.tool_loader import search_setup
 from clicket.errors import UsageError
 from clicket.model import ToolResult
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
     from clicket.search.tool.options import Setup

@@ -22,7 +22,7 @@ from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import Terminal
 from clicket.cli.worker_log import WorkerLog
 from clicket.errors import UsageError
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.telemetry.logs import configure, follow
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from clicket.cli.formatting import parse_duration
 from clicket.cli.options import CallerOption
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
+from clicket.engine.spend import SpendReader
 from clicket.model.spend import Amount, BudgetStatus, SpendReport
-from clicket.spend import SpendReader
 
 __all__ = ["spend"]
 

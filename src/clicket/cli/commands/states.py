@@ -14,10 +14,10 @@ from rich.text import Text
 from clicket.cli.completion import complete_thread, complete_tool
 from clicket.cli.session import Session
 from clicket.cli.terminal import clean
+from clicket.engine.hub import ThreadHub, ToolView
 from clicket.errors import UsageError
-from clicket.hub import ThreadHub, ToolView
 from clicket.kernel import ToolStatus
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.tools import Registry
 
 __all__ = ["reset", "states"]

@@ -19,7 +19,7 @@ from clicket.cli.terminal import Terminal, clean
 from clicket.errors import NotFound
 from clicket.kernel import State
 from clicket.model import Event, Record
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 
 __all__ = ["tail"]
 

@@ -14,7 +14,7 @@ from clicket.cli.formatting import ago, short
 from clicket.cli.options import CallerOption
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.thread_list import ThreadPage, ThreadSummary
+from clicket.runtime.views.threads import ThreadPage, ThreadSummary
 
 __all__ = ["threads"]
 

@@ -15,7 +15,7 @@ from clicket.cli.completion import complete_tool
 from clicket.cli.formatting import duration, short
 from clicket.cli.session import Session
 from clicket.errors import NotFound, did_you_mean
-from clicket.runtime import Runtime, ToolInfo
+from clicket.runtime.runtime import Runtime, ToolInfo
 
 __all__ = ["tools"]
 

@@ -99,7 +99,7 @@ def _runtime(session: Session, rerun: bool) -> Any:
     """Without tools, so that it takes over no calls; to run one again with the tools, as a call for a worker."""
     if not rerun:
         return session.watcher()
-    from clicket.runtime import Runtime
+    from clicket.runtime.runtime import Runtime
 
     return Runtime(session.needed_tools, settings=session.settings.replace(engine="workers"))
 

@@ -13,7 +13,7 @@ from clicket.cli.health_port import health_port
 from clicket.cli.session import Session, join_declared
 from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.worker_log import WorkerLog
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 
 __all__ = ["worker"]
 
@@ -101,7 +101,7 @@ async def _start(runtime: Runtime, tools: list[Any], log: WorkerLog, shutdown: S
         runtime.add(tool)
     await join_declared(runtime)
     if runtime.settings.agents:
-        from clicket.agent_config import agents_of
+        from clicket.runtime.agent_config import agents_of
 
         agents_of(runtime)  # it also resumes interrupted turns
     report = await shutdown.run_until_requested(runtime.recover())

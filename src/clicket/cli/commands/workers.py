@@ -14,7 +14,7 @@ from clicket.cli.columns import Column, fitted
 from clicket.cli.formatting import ago, short
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
-from clicket.engine.worker_list import listed_workers
+from clicket.engine.fleet.worker_list import listed_workers
 from clicket.errors import NotFound, UsageError
 from clicket.model.worker import WorkerInfo, WorkerState
 

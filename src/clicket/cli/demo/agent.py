@@ -21,9 +21,9 @@ from clicket.cli.formatting import short
 from clicket.interpreter import code_interpreter
 from clicket.model import Record
 from clicket.model.chat import ChatRequest
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
 from clicket.search import Index, deep_search
-from clicket.settings import Settings
 from clicket.testing import ScriptedModel
 
 __all__ = ["QUESTION", "agent_step", "check_turn", "make_agent", "run_turn"]

@@ -16,8 +16,8 @@ from clicket.cli.demo.tools import CRASH_TOOLS
 from clicket.errors import NotFound, UsageError
 from clicket.kernel import State
 from clicket.model.ids import new_id
-from clicket.runtime import Runtime
-from clicket.settings import Settings
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from clicket.cli.demo.output import TourOutput

@@ -21,7 +21,7 @@ from clicket.cli.formatting import as_state, duration, short, shortened
 from clicket.cli.terminal import Terminal, clean_lines
 from clicket.kernel import State
 from clicket.model import Event, Record
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 
 __all__ = ["Outcome", "TourOutput"]
 

@@ -11,7 +11,7 @@ from clicket.cli.demo.output import TourOutput
 from clicket.cli.search_view import SearchView
 from clicket.kernel import State
 from clicket.model.document import Citation
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.search import Index, deep_search
 
 __all__ = ["SAMPLES", "STEPS", "is_gone"]

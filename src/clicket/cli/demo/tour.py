@@ -20,9 +20,9 @@ from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import shown_url
 from clicket.cli.session import Session
 from clicket.errors import UsageError
-from clicket.private_files import make_folder
-from clicket.runtime import Runtime
-from clicket.settings import Settings
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
+from clicket.system.private_files import make_folder
 
 __all__ = ["tour", "tour_store"]
 

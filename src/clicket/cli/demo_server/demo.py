@@ -13,9 +13,9 @@ from clicket.cli.demo_server.model import DemoModel
 from clicket.cli.demo_server.tools import POLICY, SAMPLES, TOOLS, interpreter
 from clicket.cli.demo_server.traffic import Traffic
 from clicket.cli.demo_server.webhook_receiver import WebhookReceiver
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
 from clicket.search import Index, deep_search
-from clicket.settings import Settings
 
 __all__ = ["Demo", "demo_store"]
 

@@ -11,8 +11,8 @@ from typing import Any
 from clicket.cli.demo_server.tools import tokens
 from clicket.errors import ClicketError
 from clicket.model import Event
-from clicket.ports import Handle
-from clicket.runtime import Runtime
+from clicket.model.ports import Handle
+from clicket.runtime.runtime import Runtime
 
 __all__ = ["People"]
 

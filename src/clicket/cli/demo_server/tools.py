@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from clicket.engine.stages import Condition, Policy, Rule
 from clicket.errors import RetryableError
 from clicket.interpreter import code_interpreter
-from clicket.pipeline import Condition, Policy, Rule
 from clicket.tools import DidNotHappen, Happened, ToolContext, Unknown, tool
 from clicket.tools.response import OutcomeUnknown
 

@@ -14,8 +14,8 @@ from clicket.cli.demo_server.people import People
 from clicket.cli.demo_server.tools import transfer
 from clicket.errors import ClicketError
 from clicket.model.ids import new_id
-from clicket.runtime import Runtime
-from clicket.settings import Settings
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
 
 __all__ = ["Traffic", "run_transfer"]
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from clicket.bridge import Workers
 from clicket.errors import NotFound, StoreUnavailable
+from clicket.system.bridge import Workers
 
 __all__ = ["ARTIFACT", "ArtifactStore", "TemporaryArtifacts", "name_of"]
 

@@ -15,11 +15,11 @@ from typing import Protocol
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import NotFound, did_you_mean
 from clicket.interpreter.files import outputs
 from clicket.interpreter.files.artifacts import ARTIFACT, ArtifactStore
 from clicket.interpreter.files.outputs import FOLDER, OutputLimits, Signature, open_below, readable_name
+from clicket.system.bridge import Workers
 
 __all__ = ["FileRefused", "Inputs", "WorkFolder", "write_inputs"]
 

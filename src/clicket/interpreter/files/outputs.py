@@ -16,10 +16,10 @@ from contextlib import contextmanager
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import ClicketError
 from clicket.interpreter.files.artifacts import ArtifactStore
 from clicket.interpreter.result import File, Skipped
+from clicket.system.bridge import Workers
 
 __all__ = [
     "FOLDER",

@@ -1,4 +1,4 @@
-"""What runs in the sandboxed child process: the standard library only, and little of it before the first block. `sandbox/boot`
+"""What runs in the sandboxed child process: the standard library only, and little of it before the first block. `interpreter/sandbox/boot`
 calls `worker.main`; a block comes in as a command frame, runs in `block_runner`, and its outcome leaves as answer frames.
 
 worker            the loop of commands: check, execute, preload; builds the answers

@@ -10,7 +10,7 @@ from clicket.interpreter.inside.bounded_repr import text_of
 from clicket.interpreter.inside.figures import Figures
 from clicket.interpreter.inside.safe_builtins import BUILTINS, clean, cut
 from clicket.interpreter.inside.safe_repr import PLAIN_TYPES, name_of
-from clicket.sandbox.frames import encode
+from clicket.interpreter.sandbox.frames import encode
 
 TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 
 from clicket.interpreter.inside.safe_builtins import BUILTINS
-from clicket.sandbox.frames import decode
+from clicket.interpreter.sandbox.frames import decode
 
 TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:

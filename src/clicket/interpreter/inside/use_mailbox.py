@@ -8,7 +8,7 @@ import posix
 import select
 
 from clicket.interpreter.inside.safe_builtins import BUILTINS
-from clicket.sandbox.frames import BadFrame, pack, read
+from clicket.interpreter.sandbox.frames import BadFrame, pack, read
 
 TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:

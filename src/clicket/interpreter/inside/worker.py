@@ -24,7 +24,7 @@ from clicket.interpreter.inside.tools import install, remove, sign
 from clicket.interpreter.inside.tracebacks import Tracebacks
 from clicket.interpreter.inside.use_mailbox import UseMailbox
 from clicket.interpreter.inside.variables import Variables
-from clicket.sandbox.frames import pack, read
+from clicket.interpreter.sandbox.frames import pack, read
 
 TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from clicket.interpreter.result import ProgramError
+from clicket.interpreter.sandbox.limits import Limits
 from clicket.interpreter.session.block_run import BlockEnd
 from clicket.interpreter.session.exit_reason import ExitReason
-from clicket.sandbox.limits import Limits
 
 __all__ = ["RunLimits", "error_of", "error_of_check"]
 

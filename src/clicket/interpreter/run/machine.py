@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import UsageError
 from clicket.interpreter.files.artifacts import ArtifactStore
 from clicket.interpreter.files.inputs import FileRefused, Inputs, write_inputs
@@ -25,12 +24,13 @@ from clicket.interpreter.run.result_builder import ResultBuilder
 from clicket.interpreter.run.session_slot import SessionSlot
 from clicket.interpreter.run.task_parser import Fence, Parsed, is_quick
 from clicket.interpreter.run.validation import TaskRefused
+from clicket.interpreter.sandbox.isolation import Isolation
 from clicket.interpreter.session.block_run import BlockEnd, BlockItem, OutputItem
 from clicket.interpreter.session.exit_reason import SessionGone
 from clicket.interpreter.session.session import Checked, Session
 from clicket.interpreter.session.uses import UseHandler
 from clicket.kernel import CODE, CodeState
-from clicket.sandbox.isolation import Isolation
+from clicket.system.bridge import Workers
 
 __all__ = ["Machine", "RunOptions"]
 

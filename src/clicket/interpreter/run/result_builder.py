@@ -26,9 +26,9 @@ from clicket.interpreter.result import (
 )
 from clicket.interpreter.run.block_errors import RunLimits, error_of
 from clicket.interpreter.run.task_parser import Fence
+from clicket.interpreter.sandbox.isolation import Isolation
 from clicket.interpreter.session.block_run import BlockEnd
 from clicket.interpreter.session.capture import Captured
-from clicket.sandbox.isolation import Isolation
 
 __all__ = ["ResultBuilder", "bytes_of"]
 

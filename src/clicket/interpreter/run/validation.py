@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.interpreter.result import ProgramError, Status
 from clicket.interpreter.run import task_parser
 from clicket.interpreter.run.session_slot import listed
 from clicket.interpreter.run.task_parser import MAX_TASK, MarkdownTooComplex, Parsed
 from clicket.interpreter.session.session import Checked, Session
+from clicket.system.bridge import Workers
 
 __all__ = ["TaskRefused", "check", "check_steps", "compiled", "may_be_code", "parsed", "session_lost", "stopped"]
 

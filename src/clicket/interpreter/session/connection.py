@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from clicket.interpreter.sandbox import SandboxProcess
 from clicket.interpreter.session import protocol
 from clicket.interpreter.session.block_run import Stream
 from clicket.interpreter.session.pipes import PipeReader, PipeWriter
-from clicket.sandbox import SandboxProcess
 
 __all__ = ["Connection", "ConnectionListener"]
 

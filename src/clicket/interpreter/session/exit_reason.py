@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from clicket.errors import ClicketError
-from clicket.sandbox import Exit
+from clicket.interpreter.sandbox import Exit
 
 __all__ = ["ExitReason", "SessionGone", "StopReason", "exit_reason_of"]
 

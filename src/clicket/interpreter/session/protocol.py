@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from clicket.frames import FrameSplitter
-from clicket.sandbox.frames import MAX_FRAME
+from clicket.interpreter.sandbox.frames import MAX_FRAME
+from clicket.system.frames import FrameSplitter
 
 __all__ = [
     "MAX_FRAME",

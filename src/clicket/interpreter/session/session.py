@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from clicket.errors import UsageError
+from clicket.interpreter.sandbox import Exit, Isolation, Sandbox, SandboxFailed, SandboxProcess
 from clicket.interpreter.session import protocol
 from clicket.interpreter.session.block_clock import BlockClock
 from clicket.interpreter.session.block_run import (
@@ -26,7 +27,6 @@ from clicket.interpreter.session.exit_reason import ExitReason, SessionGone, Sto
 from clicket.interpreter.session.protocol import CheckedBlock as Checked
 from clicket.interpreter.session.timers import Timers
 from clicket.interpreter.session.uses import SessionUses, UseHandler
-from clicket.sandbox import Exit, Isolation, Sandbox, SandboxFailed, SandboxProcess
 
 __all__ = ["BlockEnd", "Checked", "DisplayItem", "ExitReason", "OutputItem", "Session", "SessionGone", "StopReason"]
 

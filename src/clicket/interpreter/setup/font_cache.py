@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from clicket.interpreter.sandbox.bubblewrap import HOME
 from clicket.interpreter.session.capture import Captured
 from clicket.interpreter.session.session import BlockEnd, Session
-from clicket.sandbox.bubblewrap import HOME
 
 __all__ = ["cache_folder", "save_font_list"]
 

@@ -20,9 +20,9 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError, did_you_mean
 from clicket.interpreter.setup.target_python import pip, query
+from clicket.system.bridge import Workers
 
 __all__ = ["Packages", "PackagesFailed", "prepare"]
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from clicket.interpreter.sandbox import Isolation, Limits, Sandbox, size_of
+from clicket.interpreter.sandbox.isolation import check_layers, check_level
 from clicket.interpreter.session.session import Session
 from clicket.interpreter.setup import font_cache
 from clicket.interpreter.setup.packages import prepare
-from clicket.sandbox import Isolation, Limits, Sandbox, size_of
-from clicket.sandbox.isolation import check_layers, check_level
 
 __all__ = ["WARM_MODULES", "SessionFactory"]
 

@@ -15,10 +15,10 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from clicket.errors import ClicketError, InvalidInput, RetryableError, UsageError
+from clicket.safety.guard import AddressGuard, AddressRefused, Resolve, numeric_host
 from clicket.tools import Options, ToolContext, Traits, make_options
 from clicket.tools.client_pool import ClientPool
 from clicket.tools.defaults import ToolDefaults
-from clicket.tools.guard import AddressGuard, AddressRefused, Resolve, numeric_host
 from clicket.tools.request import check_headers
 from clicket.tools.response import OutcomeUnknown, RestError, read_body
 
@@ -125,7 +125,7 @@ class FetchTool(ToolDefaults):
         client = await self._pool.client()
         import httpx2
 
-        from clicket.tools.transport import Broken, Unsent
+        from clicket.safety.transport import Broken, Unsent
 
         try:
             request = client.build_request(method, url, headers=headers, content=content)

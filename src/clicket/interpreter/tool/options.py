@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import UsageError, did_you_mean
 from clicket.interpreter.interpreter import Interpreter, check_seconds
+from clicket.interpreter.sandbox import Limits, size_of
 from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
 from clicket.interpreter.tool.fetch import Egress
 from clicket.interpreter.tool.pool import StartSession
-from clicket.sandbox import Limits, size_of
+from clicket.system.bridge import Workers
 from clicket.tools import as_tool
 
 __all__ = ["InterpreterOptions", "parse_options"]

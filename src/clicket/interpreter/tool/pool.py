@@ -17,10 +17,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from clicket import system
-from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError
 from clicket.interpreter.setup.session_factory import WARM_MODULES, SessionFactory
 from clicket.interpreter.tool.caller_shares import CallerShares
+from clicket.system.bridge import Workers
 
 if TYPE_CHECKING:
     from clicket.interpreter.interpreter import Interpreter

@@ -17,13 +17,13 @@ from typing import Any, Protocol, TypeGuard
 
 import msgspec
 
-from clicket.bridge import run_in_thread
 from clicket.errors import ClicketError, UsageError
 from clicket.model.document import Document, Span
+from clicket.model.text.surrogates import clean
 from clicket.search.engines.document_pool import canonical_url
 from clicket.search.engines.tasks import describe_error
 from clicket.search.protocols import is_collection
-from clicket.text.surrogates import clean
+from clicket.system.bridge import run_in_thread
 
 __all__ = ["AdaptedEngine", "Answer", "AskableEngine", "EngineFailed", "as_engine"]
 

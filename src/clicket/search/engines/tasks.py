@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from clicket.bridge import run_in_thread
-from clicket.text.surrogates import one_line
+from clicket.model.text.surrogates import one_line
+from clicket.system.bridge import run_in_thread
 
 __all__ = ["cancel_tasks", "describe_error", "run_by_size"]
 

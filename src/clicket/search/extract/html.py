@@ -11,9 +11,9 @@ from itertools import islice
 
 import msgspec
 
+from clicket.model.text.charset import declared_in, decode
 from clicket.search.extract.extracted_text import Extracted, Heading
 from clicket.search.extract.html_tokens import attributes, tokens, unescape
-from clicket.text.charset import declared_in, decode
 
 __all__ = ["extract_html", "plain_text"]
 

@@ -13,9 +13,9 @@ from typing import IO, Any
 
 import msgspec
 
+from clicket.model.text.charset import decode_text
+from clicket.model.text.surrogates import clean
 from clicket.search.extract.extracted_text import Unreadable
-from clicket.text.charset import decode_text
-from clicket.text.surrogates import clean
 
 __all__ = ["InvalidRecord", "Record", "decode_json", "read_lines", "read_list"]
 

@@ -10,9 +10,9 @@ from email import message_from_bytes
 from email.header import decode_header, make_header
 from email.message import Message
 
+from clicket.model.text.charset import decode
 from clicket.search.extract.extracted_text import Extracted, Unreadable
 from clicket.search.extract.html import extract_html
-from clicket.text.charset import decode
 
 __all__ = ["extract_mail"]
 

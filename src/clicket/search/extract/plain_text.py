@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from clicket.model.text.charset import declared_in, decode_text, is_binary
 from clicket.search.extract.extracted_text import Extracted, Heading, Unreadable
 from clicket.search.extract.html import extract_html
-from clicket.text.charset import declared_in, decode_text, is_binary
 
 __all__ = ["extract_code", "extract_html_file", "extract_markdown", "extract_text", "markdown"]
 

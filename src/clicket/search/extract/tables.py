@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 
+from clicket.model.text.charset import decode_text, is_binary
 from clicket.search.extract.extracted_text import ROW, Extracted, Unreadable, join_blocks
-from clicket.text.charset import decode_text, is_binary
 
 __all__ = ["Cell", "extract_table", "lines_of"]
 

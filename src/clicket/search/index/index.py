@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import apsw
 
 from clicket import system
-from clicket.bridge import Workers
 from clicket.errors import UsageError
 from clicket.model.document import Document
-from clicket.ports.services import Embedder
+from clicket.model.ports.services import Embedder
 from clicket.search.index import vectors
 from clicket.search.index.reader import IndexReader
 from clicket.search.index.schema import MEMORY, connect, prepare, store_error
 from clicket.search.index.writer import Added, IndexWriter
+from clicket.system.bridge import Workers
 
 if TYPE_CHECKING:
     from clicket.search.index.file_tables import Contents, Folder

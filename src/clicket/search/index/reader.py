@@ -13,12 +13,12 @@ import apsw
 import msgspec
 
 from clicket.model.document import Document, Span
-from clicket.ports.services import Embedder
+from clicket.model.ports.services import Embedder
+from clicket.model.text.terms import all_terms, identifiers
 from clicket.search.index.postings import Postings, listed
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
-from clicket.text.terms import all_terms, identifiers
 
 __all__ = ["IndexReader"]
 

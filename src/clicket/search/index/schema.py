@@ -1,6 +1,6 @@
 """The SQL tables of an index, and the errors for files that are no index or fail.
 
-Posting lists are over terms of `clicket.text`; the texts are stored once, in `documents`. Texts are stored as bytes, so that a
+Posting lists are over terms of `clicket.model.text`; the texts are stored once, in `documents`. Texts are stored as bytes, so that a
 lone surrogate or a NUL is returned as it was given.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import apsw
 
 from clicket.errors import StoreUnavailable, UsageError
-from clicket.sqlite_file import MEMORY, Unusable
-from clicket.sqlite_file import connect as connect_file
-from clicket.sqlite_file import prepare as prepare_file
+from clicket.system.sqlite_file import MEMORY, Unusable
+from clicket.system.sqlite_file import connect as connect_file
+from clicket.system.sqlite_file import prepare as prepare_file
 
 __all__ = ["APPLICATION_ID", "MEMORY", "VERSION", "connect", "prepare", "store_error"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from clicket.errors import UsageError
-from clicket.ports.services import Embedder
+from clicket.model.ports.services import Embedder
 from clicket.search.index.rows import decoded
 
 __all__ = ["Progress", "Vectors", "check_embedder", "embed_passages", "passages_without_vector", "store_vectors"]

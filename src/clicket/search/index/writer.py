@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 
+from clicket.model.text.terms import all_terms, identifiers, singles, terms
 from clicket.search.index.list_writer import ListWriter
 from clicket.search.index.rows import Row, decoded, encoded, row_of
 from clicket.search.index.splitter import passages
 from clicket.search.ranking.profiles import LEAD, pack_profile
 from clicket.search.text.names import own_names
-from clicket.text.terms import all_terms, identifiers, singles, terms
 
 __all__ = ["Added", "IndexWriter"]
 

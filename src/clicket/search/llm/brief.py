@@ -17,7 +17,9 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.model.document import Citation
-from clicket.ports.services import ChatModel
+from clicket.model.ports.services import ChatModel
+from clicket.model.text.surrogates import one_line
+from clicket.model.text.terms import STOPWORDS, fold, terms
 from clicket.search.findings import Findings, Synthesis
 from clicket.search.llm.context_budget import Passage, PromptDocument, passages_of
 from clicket.search.llm.parts import cited_synthesis
@@ -31,8 +33,6 @@ from clicket.search.synthesis.extractive import NOT_ANSWERED
 from clicket.search.text.names import is_cjk
 from clicket.search.text.sentences import sentences
 from clicket.search.usage import add_note, current_usage
-from clicket.text.surrogates import one_line
-from clicket.text.terms import STOPWORDS, fold, terms
 
 __all__ = ["BriefSynthesizer"]
 

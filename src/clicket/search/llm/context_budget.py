@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from clicket.model.document import Citation, Document, Span
+from clicket.model.text.surrogates import one_line
+from clicket.model.text.terms import terms
 from clicket.search.findings import Findings
 from clicket.search.synthesis.source_documents import parts_read
 from clicket.search.text.sentences import sentences
 from clicket.search.usage import current_usage
-from clicket.text.surrogates import one_line
-from clicket.text.terms import terms
 
 __all__ = ["Passage", "PromptDocument", "count_tokens", "fit_documents", "passages_of"]
 

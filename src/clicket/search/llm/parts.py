@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from clicket.model.document import Citation
-from clicket.ports.services import ChatModel
+from clicket.model.ports.services import ChatModel
 from clicket.search.findings import Analysis, Findings, Synthesis
 from clicket.search.llm.context_budget import fit_documents
 from clicket.search.llm.prompts import analysis_prompt, planning_prompt, synthesis_prompt

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
+from clicket.model.text.surrogates import one_line
 from clicket.search.findings import Findings
 from clicket.search.llm.context_budget import Passage, PromptDocument
-from clicket.text.surrogates import one_line
 
 __all__ = ["BRIEF_EXAMPLES", "analysis_prompt", "brief_prompt", "planning_prompt", "synthesis_prompt"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from clicket.model.text.surrogates import one_line
 from clicket.search.llm.structured_chat import ResponseFormat
-from clicket.text.surrogates import one_line
 
 __all__ = ["BRIEF", "CLAIMS", "JUDGEMENT", "QUERIES", "Brief", "Claim", "Judgement", "Quote"]
 

@@ -15,13 +15,13 @@ import msgspec
 
 from clicket.errors import RetryableError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Usage
-from clicket.ports.model_trace import observed_chat
-from clicket.ports.services import ChatModel
+from clicket.model.ports.model_trace import observed_chat
+from clicket.model.ports.services import ChatModel
+from clicket.model.text.surrogates import clean, one_line
+from clicket.safety.vault import hide_text
 from clicket.search.llm.context_budget import count_tokens
 from clicket.search.llm.lenient_json import MAX_TEXT, values_in
 from clicket.search.usage import add_usage, current_usage
-from clicket.text.surrogates import clean, one_line
-from clicket.vault import hide_text
 
 __all__ = ["SPENT", "NoAnswer", "ResponseFormat", "StructuredChat"]
 

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from clicket.model.document import Citation, Document
+from clicket.model.text.surrogates import one_line
+from clicket.model.text.terms import STOPWORDS, fold, is_unspaced, terms
 from clicket.search.llm.context_budget import PromptDocument
 from clicket.search.llm.numbers import numbers_in
 from clicket.search.llm.response_formats import Claim, Quote
 from clicket.search.synthesis.citations import unmarked
 from clicket.search.synthesis.quotes import find_span
-from clicket.text.surrogates import one_line
-from clicket.text.terms import STOPWORDS, fold, is_unspaced, terms
 
 __all__ = ["VerifiedClaims", "is_supported", "verify_claims"]
 

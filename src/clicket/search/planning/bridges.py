@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from clicket.model.text.terms import terms_of_each
 from clicket.search.findings import Findings
 from clicket.search.protocols import MAX_QUERIES, Collection, has_terms_alone
 from clicket.search.ranking.profiles import DocumentProfile, profile_of, terms_of_names, without_initials
@@ -16,7 +17,6 @@ from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
 from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import FUNCTION_WORDS, flattened_lines, is_cjk, joined_key, name_key, names
-from clicket.text.terms import terms_of_each
 
 __all__ = ["MIN_BRIDGE_SCORE", "MIN_SHARE", "Bridge", "BridgeFinder", "unspaced_names"]
 

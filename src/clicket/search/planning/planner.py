@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from clicket.model.text.terms import terms, terms_of_each
 from clicket.search.findings import Findings
 from clicket.search.planning.bridges import MIN_BRIDGE_SCORE, MIN_SHARE, BridgeFinder
 from clicket.search.protocols import Collection
 from clicket.search.text.names import is_cjk, name_key
 from clicket.search.text.queries import fresh
-from clicket.text.terms import terms, terms_of_each
 
 __all__ = ["BridgePlanner"]
 

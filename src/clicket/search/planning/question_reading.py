@@ -14,10 +14,10 @@ from typing import Any, Protocol, TypeGuard
 import msgspec
 
 from clicket.errors import ClicketError
+from clicket.model.text.terms import is_unspaced, terms
 from clicket.search.protocols import Collection
 from clicket.search.text.chinese_words import to_chinese, to_english
 from clicket.search.text.names import is_cjk
-from clicket.text.terms import is_unspaced, terms
 
 __all__ = ["ReadQuestion", "Vocabulary", "read_question"]
 

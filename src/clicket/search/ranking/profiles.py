@@ -13,8 +13,8 @@ from itertools import filterfalse
 import msgspec
 
 from clicket.model.document import Document
+from clicket.model.text.terms import terms, terms_of_each
 from clicket.search.text.names import flattened, is_cjk, key_lines, names, own_names
-from clicket.text.terms import terms, terms_of_each
 
 __all__ = [
     "LEAD",

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import msgspec
 
+from clicket.model.text.terms import terms
 from clicket.search.ranking.profiles import DocumentProfile, without_initials
 from clicket.search.text.names import flattened
-from clicket.text.terms import terms
 
 __all__ = ["QuestionTerms", "TermMatch", "best_window", "match_terms", "name_context", "term_positions"]
 

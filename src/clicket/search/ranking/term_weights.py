@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import log
 
+from clicket.model.text.terms import is_unspaced
 from clicket.search.protocols import Collection
 from clicket.search.ranking.profiles import DocumentProfile
-from clicket.text.terms import is_unspaced
 
 __all__ = ["UNSEEN_PAIR", "TermWeights"]
 

@@ -12,6 +12,7 @@ import msgspec
 
 from clicket import system
 from clicket.errors import UsageError
+from clicket.model.text.surrogates import clean
 from clicket.search.engines.adapter import MAX_RESULTS, AskableEngine, as_engine
 from clicket.search.engines.fusion import Mixed
 from clicket.search.planning import BridgePlanner, CoverageAnalyzer
@@ -27,7 +28,6 @@ from clicket.search.run.machine import Machine
 from clicket.search.run.part import Part, threaded
 from clicket.search.run.spec import Parts, SearchSpec
 from clicket.search.synthesis import ExtractiveSynthesizer
-from clicket.text.surrogates import clean
 
 __all__ = ["MAX_QUESTION", "SearchOptions", "build_search"]
 
@@ -165,7 +165,7 @@ def _brief(given: Any, model: Any) -> bool:
 
 def _model_parts(model: Any, defaults: dict[str, Any], *, brief: bool) -> tuple[dict[str, Any], str]:
     """The parts that ask the model: all of them, or if it is `brief` the synthesizer."""
-    from clicket.model_adapter import as_model
+    from clicket.models.adapter import as_model
     from clicket.search.llm import BriefSynthesizer, ModelAnalyzer, ModelPlanner, ModelSynthesizer
 
     chat_model = as_model(model)

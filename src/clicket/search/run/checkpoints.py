@@ -16,12 +16,12 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from clicket.bridge import run_in_thread
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
 from clicket.model.document import Document
-from clicket.private_files import make_folder, opener
 from clicket.search.findings import Analysis, Synthesis
+from clicket.system.bridge import run_in_thread
+from clicket.system.private_files import make_folder, opener
 
 __all__ = [
     "AnalysisRecord",

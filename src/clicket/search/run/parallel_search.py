@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
+from clicket.model.text.surrogates import clean
 from clicket.search.engines.adapter import Answer, AskableEngine, EngineFailed
 from clicket.search.engines.document_pool import DocumentPool
 from clicket.search.engines.tasks import cancel_tasks, describe_error
 from clicket.search.findings import QueryResult
 from clicket.search.run.checkpoints import QueryRecord
-from clicket.text.surrogates import clean
 
 __all__ = ["merge_documents", "notes_on", "search_all"]
 

@@ -18,14 +18,14 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from clicket.bridge import run_in_thread
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
+from clicket.model.text.surrogates import clean
 from clicket.search.engines.tasks import cancel_tasks, describe_error, run_by_size
 from clicket.search.findings import Analysis, Findings, SearchFailed, Synthesis
 from clicket.search.synthesis.citations import check
 from clicket.search.usage import track_usage
-from clicket.text.surrogates import clean
+from clicket.system.bridge import run_in_thread
 
 __all__ = ["Part", "PartResult", "threaded"]
 

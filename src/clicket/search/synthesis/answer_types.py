@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
 
-from clicket.text.terms import terms
+from clicket.model.text.terms import terms
 
 __all__ = ["answer_type", "may_contain", "related_terms"]
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from math import log1p
 from operator import mul
 
+from clicket.model.text.terms import terms
 from clicket.search.synthesis.sentence_selection import Candidate, Question
 from clicket.search.synthesis.source_documents import SourceDocument
 from clicket.search.text.names import flattened, is_cjk, names
-from clicket.text.terms import terms
 
 __all__ = ["WEIGHTS", "evidence", "is_answered"]
 

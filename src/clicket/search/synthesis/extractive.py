@@ -13,6 +13,7 @@ from itertools import groupby
 
 from clicket.errors import UsageError
 from clicket.model.document import Citation
+from clicket.model.text.terms import is_unspaced, terms
 from clicket.search.findings import Findings, Synthesis
 from clicket.search.protocols import Collection
 from clicket.search.ranking.term_weights import UNSEEN_PAIR
@@ -21,7 +22,6 @@ from clicket.search.synthesis.citations import EXTRACTIVE, unmarked
 from clicket.search.synthesis.sentence_selection import Candidate, Question, candidates_of, select_sentences
 from clicket.search.synthesis.source_documents import SourceDocument, split_documents
 from clicket.search.text.names import leading_name, names
-from clicket.text.terms import is_unspaced, terms
 
 __all__ = ["NOTHING_FOUND", "NOT_ANSWERED", "ExtractiveSynthesizer", "question_and_candidates"]
 

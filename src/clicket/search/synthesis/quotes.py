@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 from clicket.model.document import Document, Span
-from clicket.text.terms import is_unspaced
+from clicket.model.text.terms import is_unspaced
 
 __all__ = ["MAX_QUOTE", "find_span"]
 

@@ -17,9 +17,9 @@ from operator import mul
 
 import msgspec
 
+from clicket.model.text.terms import fold, terms
 from clicket.search.synthesis.answer_types import answer_type, may_contain, related_terms
 from clicket.search.synthesis.source_documents import Sentence, SourceDocument, mentions
-from clicket.text.terms import fold, terms
 
 __all__ = ["WEIGHTS", "Candidate", "Question", "candidates_of", "select_sentences"]
 

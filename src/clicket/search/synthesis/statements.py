@@ -15,8 +15,8 @@ from itertools import pairwise
 import msgspec
 
 from clicket.model.document import Span
+from clicket.model.text.terms import terms, terms_of_spans
 from clicket.search.text.sentences import MAX_SENTENCE, sentences
-from clicket.text.terms import terms, terms_of_spans
 
 __all__ = ["Statement", "statements"]
 

@@ -1,4 +1,4 @@
-"""Functions on text that the index, planner, ranker and synthesizer share. `clicket.text` has the terms by which they compare texts.
+"""Functions on text that the index, planner, ranker and synthesizer share. `clicket.model.text` has the terms by which they compare texts.
 
 names       names of people, places and works in a text, and when two are equal
 sentences   the sentences of a text, as spans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from clicket.text.terms import terms
+from clicket.model.text.terms import terms
 
 __all__ = ["to_chinese", "to_english"]
 
@@ -87,5 +87,5 @@ def to_english(text: str, is_known: Callable[[str], bool]) -> str:
 
 
 def to_chinese(term: str) -> tuple[str, ...]:
-    """Chinese words for an English term of `text.terms`; empty if it is unknown."""
+    """Chinese words for an English term of `model.text.terms`; empty if it is unknown."""
     return _chinese().get(term, ())

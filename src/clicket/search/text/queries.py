@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from clicket.text.terms import terms
+from clicket.model.text.terms import terms
 
 __all__ = ["fresh", "key_of"]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from clicket.bridge import run_in_thread
 from clicket.errors import UsageError
 from clicket.search.index.index import Index
 from clicket.search.tool.options import Setup
+from clicket.system.bridge import run_in_thread
 
 __all__ = ["Engines", "NoIndex", "data_version_of"]
 

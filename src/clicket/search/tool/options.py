@@ -182,7 +182,7 @@ def _resolved(setup: Setup, where: str, makers: Makers) -> Setup:
         model = _make(where, "model", makers.model, model)
     embedder = setup.embedder
     if isinstance(embedder, str | Mapping):
-        from clicket.embedding.kinds import embedder_of
+        from clicket.models.embedding.kinds import embedder_of
 
         embedder = _make(where, "embedder", embedder_of, embedder)
     one = None if isinstance(setup.engine, str) and setup.engine == "index" else setup.engine

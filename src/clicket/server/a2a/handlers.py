@@ -15,14 +15,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from clicket.agent_config import chosen
 from clicket.agents import Agent
-from clicket.approval_actions import approve_as, deny_as, respond_as
 from clicket.errors import ClicketError
 from clicket.model import Record
+from clicket.model.ports import Store
 from clicket.model.record import is_seen
-from clicket.ports import Store
-from clicket.runtime import Runtime
+from clicket.runtime.agent_config import chosen
+from clicket.runtime.calls.approvals import approve_as, deny_as, respond_as
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
 from clicket.server.a2a import rpc
 from clicket.server.a2a.card import PROTOCOL_VERSION, card_of
 from clicket.server.a2a.messages import Answer, SendMessage, answers_in, text_of
@@ -40,7 +41,6 @@ from clicket.server.request_body import BodyReader
 from clicket.server.responses import AlreadySent, Response, json_response
 from clicket.server.turn_follower import WaitingCall, waiting_now
 from clicket.server.turn_requests import Asked, ThreadRequests
-from clicket.settings import Settings
 from clicket.tools.question import question_of
 
 __all__ = ["A2AHandlers"]

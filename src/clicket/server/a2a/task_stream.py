@@ -12,7 +12,7 @@ from typing import Any
 from clicket.agents import Agent, AgentEvent, AgentState
 from clicket.agents.event_stream import position_of
 from clicket.model.time_text import utc_text
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server.a2a.tasks import (
     TERMINAL,
     Json,

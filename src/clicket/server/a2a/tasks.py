@@ -14,7 +14,7 @@ from clicket.kernel import State
 from clicket.model import Record
 from clicket.model.codec import encode
 from clicket.model.time_text import utc_text
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server.a2a.rpc import A2AError
 from clicket.server.turn_follower import WaitingCall, waiting_now
 from clicket.server.turn_requests import Asked, ThreadRequests

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
-from clicket.agent_config import chosen
 from clicket.agents import Agent, AgentBusy, AgentState
 from clicket.errors import ClicketError, Conflict, InvalidInput, NotFound
-from clicket.external_calls import complete_own
 from clicket.model.codec import decode
 from clicket.model.names import FRONTEND
-from clicket.ports import Store
-from clicket.runtime import Runtime
+from clicket.model.ports import Store
+from clicket.runtime.agent_config import chosen
+from clicket.runtime.calls.external_calls import complete_own
+from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings import Settings
 from clicket.server.ag_ui import run_input, wire
 from clicket.server.ag_ui.interrupts import asked_from, check_resume, decide
 from clicket.server.ag_ui.run_input import RunAgentInput
@@ -31,7 +32,6 @@ from clicket.server.responses import AlreadySent
 from clicket.server.turn_follower import waiting_now
 from clicket.server.turn_requests import Asked, ThreadRequests, TurnRequest
 from clicket.server.waits import Wait, wait_number
-from clicket.settings import Settings
 
 __all__ = ["AgUiHandlers"]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clicket.approval_actions import approve_as, deny_as, respond_as
 from clicket.errors import Conflict, InvalidInput
 from clicket.model import Record
 from clicket.model.codec import encode
 from clicket.model.time_text import utc_text
-from clicket.runtime import Runtime
+from clicket.runtime.calls.approvals import approve_as, deny_as, respond_as
+from clicket.runtime.runtime import Runtime
 from clicket.server.ag_ui.run_input import ResumeEntry
 from clicket.server.ag_ui.translator import tool_call_id
 from clicket.server.ag_ui.wire import Event

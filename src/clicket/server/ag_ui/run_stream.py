@@ -14,7 +14,7 @@ from clicket.agents import Agent, AgentEvent
 from clicket.agents.event_feed import FeedReader
 from clicket.errors import ClicketError, NotFound
 from clicket.model.names import FRONTEND
-from clicket.runtime import Runtime
+from clicket.runtime.runtime import Runtime
 from clicket.server.ag_ui.interrupts import asked_from, interrupt_of
 from clicket.server.ag_ui.run_input import RunAgentInput
 from clicket.server.ag_ui.translator import Translator

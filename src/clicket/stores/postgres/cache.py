@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clicket.errors import ClicketError
-from clicket.ports import CacheEntry, CacheItem, CacheStats, Found, Sweep
+from clicket.model.ports import CacheEntry, CacheItem, CacheStats, Found, Sweep
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.pool import Pool
 

@@ -10,7 +10,7 @@ import msgspec
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.model import Event, load_call, load_events
-from clicket.ports import CallPlace, Query, ScanEnd, Stored, ThreadCounts, ThreadName, picked
+from clicket.model.ports import CallPlace, Query, ScanEnd, Stored, ThreadCounts, ThreadName, picked
 from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.pool import Pool
 

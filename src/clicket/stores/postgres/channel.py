@@ -13,7 +13,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
-from clicket.notices import OnText
+from clicket.stores.bus import OnText
 from clicket.stores.postgres.address import quoted
 from clicket.stores.postgres.connection import Connection, Refused
 from clicket.stores.postgres.pool import Server

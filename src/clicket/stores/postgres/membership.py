@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from clicket.ports import Owner
+from clicket.model.ports import Owner
 from clicket.stores.postgres.connection import Param, Refused, Row
 from clicket.stores.postgres.pool import Pool
 

@@ -13,8 +13,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from clicket.ports import SHARED_PLACE, Append, OutcomeStats, ToolHealth, health_after
-from clicket.ports.health import HEALTH_LAW
+from clicket.model.ports import SHARED_PLACE, Append, OutcomeStats, ToolHealth, health_after
+from clicket.model.ports.health import HEALTH_LAW
 
 __all__ = ["NOT_ALL_COUNT", "clean", "place_of", "runs_of"]
 

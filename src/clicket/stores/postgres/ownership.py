@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 
-from clicket.ports import Notices, OnHint, Owner, Presence, Stored
+from clicket.model.ports import Notices, OnHint, Owner, Presence, Stored
 from clicket.stores.liveness import process_gone
 from clicket.stores.postgres.calls import Calls, claimed_call
 from clicket.stores.postgres.connection import Row

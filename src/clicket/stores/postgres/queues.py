@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clicket.ports import Backlog, Grant
+from clicket.model.ports import Backlog, Grant
 from clicket.stores.postgres.pool import Pool
 
 __all__ = ["Queues"]

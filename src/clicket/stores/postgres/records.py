@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import Audited, DocumentWrite, Notices, StoredDocument, ToolHealth, Unstorable
+from clicket.model.ports import Audited, DocumentWrite, Notices, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.postgres.calls import storable
 from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.membership import Membership

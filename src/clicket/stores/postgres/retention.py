@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from clicket import system
-from clicket.ports import Keep, OnRemove, Stored, Sweep
+from clicket.model.ports import Keep, OnRemove, Stored, Sweep
 from clicket.stores.postgres.connection import Row
 from clicket.stores.postgres.pool import Pool
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event
 from clicket.model.figures import Figure
-from clicket.notices import Carrier, Channel, notice_secret, space_of
-from clicket.ports import (
+from clicket.model.ports import (
     Append,
     Audited,
     Backlog,
@@ -36,6 +35,7 @@ from clicket.ports import (
     ThreadName,
     ToolHealth,
 )
+from clicket.stores.bus import Carrier, Channel, notice_secret, space_of
 from clicket.stores.postgres.address import Address
 from clicket.stores.postgres.artifacts import Artifacts
 from clicket.stores.postgres.cache import Cache

@@ -10,8 +10,8 @@ from functools import partial
 import msgspec
 
 from clicket.errors import ClicketError, StoreUnavailable
+from clicket.model.ports import Append, Duplicate, Stale, Unstorable
 from clicket.model.unit import error_code_in, request_id_in
-from clicket.ports import Append, Duplicate, Stale, Unstorable
 from clicket.stores.announcing import Announcer, Enclosure, Outbox
 from clicket.stores.postgres.connection import Connection, Param, Refused, Row, Statement
 from clicket.stores.postgres.membership import Membership

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from clicket import system
-from clicket.bridge import Workers
 from clicket.errors import NotFound, StoreUnavailable
-from clicket.ports import Unstorable
+from clicket.model.ports import Unstorable
 from clicket.stores.redis.session import Session
+from clicket.system.bridge import Workers
 
 __all__ = ["Artifacts"]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from redis.exceptions import ResponseError
 
 from clicket.errors import ClicketError
-from clicket.notices import OnText
+from clicket.stores.bus import OnText
 from clicket.stores.redis.address import Address, address
 from clicket.stores.redis.connection import Connection, packed
 from clicket.stores.remote import Lost

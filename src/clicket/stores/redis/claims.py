@@ -6,7 +6,7 @@ from typing import Any
 
 from clicket import system
 from clicket.errors import ClicketError
-from clicket.ports import Notices, Stored
+from clicket.model.ports import Notices, Stored
 from clicket.stores.redis.dead_owners import DeadOwner, DeadOwners
 from clicket.stores.redis.rows import packed_rows, stored
 from clicket.stores.redis.session import Session

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from clicket import system
-from clicket.ports import Owner, Presence
+from clicket.model.ports import Owner, Presence
 from clicket.stores.liveness import process_gone
 from clicket.stores.redis.session import Session
 

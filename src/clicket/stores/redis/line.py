@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from clicket.bridge import fulfil
 from clicket.stores.redis.replies import Replies
+from clicket.system.bridge import fulfil
 
 __all__ = ["Line", "OnAnswer", "OnReply"]
 

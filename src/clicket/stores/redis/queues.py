@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clicket.ports import Backlog, Grant
+from clicket.model.ports import Backlog, Grant
 from clicket.stores.redis.session import Session
 
 __all__ = ["Queues"]

@@ -11,7 +11,7 @@ import msgspec
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event, load_events
-from clicket.ports import Query, ScanEnd, Stored, Unstorable, picked
+from clicket.model.ports import Query, ScanEnd, Stored, Unstorable, picked
 from clicket.stores.redis.rows import stored
 from clicket.stores.redis.session import Session
 

@@ -10,7 +10,7 @@ import msgspec
 from clicket import system
 from clicket.errors import StoreUnavailable
 from clicket.model.figures import Figure
-from clicket.ports import Audited, DocumentWrite, Notices, StoredDocument, ToolHealth, Unstorable
+from clicket.model.ports import Audited, DocumentWrite, Notices, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.redis.connection import packed
 from clicket.stores.redis.session import Session
 from clicket.stores.remote import SharedReads

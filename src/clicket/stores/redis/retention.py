@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from clicket import system
-from clicket.ports import Keep, OnRemove, Sweep
+from clicket.model.ports import Keep, OnRemove, Sweep
 from clicket.stores.redis.rows import stored
 from clicket.stores.redis.session import Session
 

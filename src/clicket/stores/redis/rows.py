@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from clicket.model import load_call
-from clicket.ports import CacheEntry, CacheItem, Stored
+from clicket.model.ports import CacheEntry, CacheItem, Stored
 
 __all__ = ["cache_entry", "cache_item", "packed_rows", "stored"]
 

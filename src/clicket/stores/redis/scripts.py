@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import msgspec
 
-from clicket.ports.health import HEALTH_LAW
+from clicket.model.ports.health import HEALTH_LAW
 from clicket.stores.redis.connection import Command, packed
 
 __all__ = ["NAMES", "Script", "script"]

@@ -14,7 +14,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from clicket import system
 from clicket.errors import StoreUnavailable
-from clicket.ports import Owner, Unstorable
+from clicket.model.ports import Owner, Unstorable
 from clicket.stores.redis.address import Address
 from clicket.stores.redis.connection import Command, ConnectionPool, packed, refusal
 from clicket.stores.redis.scripts import script

@@ -15,12 +15,10 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from clicket import system
-from clicket.bridge import Workers
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event
 from clicket.model.figures import Figure
-from clicket.notices import Carrier, Channel, notice_secret, space_of
-from clicket.ports import (
+from clicket.model.ports import (
     Append,
     Audited,
     Backlog,
@@ -48,6 +46,7 @@ from clicket.ports import (
     ToolHealth,
     Unstorable,
 )
+from clicket.stores.bus import Carrier, Channel, notice_secret, space_of
 from clicket.stores.redis import retention, thread_list
 from clicket.stores.redis.address import address
 from clicket.stores.redis.artifacts import Artifacts
@@ -64,6 +63,7 @@ from clicket.stores.redis.scripts import NAMES, script
 from clicket.stores.redis.session import Session
 from clicket.stores.redis.writer import Units
 from clicket.stores.remote import GroupWriter, Lost, retry_while_lost
+from clicket.system.bridge import Workers
 
 __all__ = ["RedisStore"]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from clicket.ports import CallPlace, ThreadCounts, ThreadName, Unstorable
+from clicket.model.ports import CallPlace, ThreadCounts, ThreadName, Unstorable
 from clicket.stores.redis.session import Session
 
 __all__ = ["places", "thread_counts"]

@@ -12,7 +12,7 @@ import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
+from clicket.model.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
 from clicket.stores.announcing import Announcer, Enclosure, Outbox
 from clicket.stores.redis.connection import Command, Connection, packed, refusal
 from clicket.stores.redis.scripts import script

@@ -10,8 +10,8 @@ from typing import Any
 import apsw
 
 from clicket.errors import ClicketError
+from clicket.model.ports import Append, Done, Duplicate, Stale
 from clicket.model.unit import End, Start, error_code_in, request_id_in
-from clicket.ports import Append, Done, Duplicate, Stale
 from clicket.stores.sqlite import cache
 from clicket.stores.sqlite.schema import EVENT_BITS, KEY_BLOCK, PERIOD
 

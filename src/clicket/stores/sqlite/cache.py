@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from clicket.ports import CacheEntry, CacheItem, CacheStats, Sweep
+from clicket.model.ports import CacheEntry, CacheItem, CacheStats, Sweep
 
 __all__ = ["clear", "count_hits", "get", "items", "missed", "remove", "stats", "sweep"]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import apsw
 
-from clicket.bridge import Workers
 from clicket.stores.sqlite.schema import connect
+from clicket.system.bridge import Workers
 
 __all__ = ["Checkpointer", "end_old_log"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clicket import system
 from clicket.errors import NotFound, StoreUnavailable
-from clicket.private_files import make_folder, opener
+from clicket.system.private_files import make_folder, opener
 
 __all__ = ["ArtifactFiles", "sync"]
 

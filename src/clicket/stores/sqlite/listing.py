@@ -9,7 +9,7 @@ import apsw
 
 from clicket.kernel import State
 from clicket.model.ended import Ended, ended_from, plain_end
-from clicket.ports import CallPlace, Query, ScanEnd, Stored, ThreadCounts
+from clicket.model.ports import CallPlace, Query, ScanEnd, Stored, ThreadCounts
 from clicket.stores.sqlite.rows import conditions, select, units_of
 from clicket.stores.sqlite.schema import PERIOD
 

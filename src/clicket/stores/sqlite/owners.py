@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import apsw
 
 from clicket import system
-from clicket.ports import Owner, Presence, Stored
+from clicket.model.ports import Owner, Presence, Stored
 from clicket.stores.liveness import is_dead
 from clicket.stores.sqlite.queues import keys_in_turn
 from clicket.stores.sqlite.rows import select

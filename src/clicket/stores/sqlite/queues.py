@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from clicket import system
-from clicket.ports import Backlog, Grant
+from clicket.model.ports import Backlog, Grant
 from clicket.stores.bucket import take_tokens
 
 __all__ = ["backlog", "keys_in_turn", "take"]

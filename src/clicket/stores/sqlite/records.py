@@ -9,7 +9,7 @@ import apsw
 
 from clicket import system
 from clicket.model.figures import Figure
-from clicket.ports import (
+from clicket.model.ports import (
     SHARED_PLACE,
     Append,
     Audited,
@@ -19,7 +19,7 @@ from clicket.ports import (
     StoredDocument,
     ToolHealth,
 )
-from clicket.ports.health import HEALTH_LAW, HealthRule, assignments, runs_of_outcomes
+from clicket.model.ports.health import HEALTH_LAW, HealthRule, assignments, runs_of_outcomes
 
 __all__ = [
     "StatsBatch",

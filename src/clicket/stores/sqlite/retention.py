@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from clicket.model.codec import encode
-from clicket.ports import Keep, Sweep
+from clicket.model.ports import Keep, Sweep
 from clicket.stores.sqlite.schema import EVENT_BITS
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import apsw
 
 from clicket.model import Event, load_call, load_events
-from clicket.ports import Stored
+from clicket.model.ports import Stored
 from clicket.stores.sqlite.schema import EVENT_BITS
 
 __all__ = ["at_one_moment", "conditions", "read_events", "select", "units_of"]

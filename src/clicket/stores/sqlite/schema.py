@@ -1,4 +1,4 @@
-"""The tables of a store and their versions. `clicket.sqlite_file` creates, migrates or refuses a file."""
+"""The tables of a store and their versions. `clicket.system.sqlite_file` creates, migrates or refuses a file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import apsw
 
 from clicket.errors import StoreUnavailable
-from clicket.sqlite_file import Unusable
-from clicket.sqlite_file import connect as connect_file
-from clicket.sqlite_file import prepare as prepare_file
+from clicket.system.sqlite_file import Unusable
+from clicket.system.sqlite_file import connect as connect_file
+from clicket.system.sqlite_file import prepare as prepare_file
 
 __all__ = ["APPLICATION_ID", "EVENT_BITS", "KEY_BLOCK", "PERIOD", "VERSION", "connect", "prepare"]
 

@@ -11,12 +11,11 @@ from typing import TypeVar
 import apsw
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event
 from clicket.model.ended import Ended
 from clicket.model.figures import Figure
-from clicket.ports import (
+from clicket.model.ports import (
     Append,
     Audited,
     Backlog,
@@ -44,7 +43,6 @@ from clicket.ports import (
     ToolHealth,
     picked,
 )
-from clicket.private_files import make_folder
 from clicket.stores.news import news_by_call
 from clicket.stores.sqlite import cache, listing, owners, queues, records, retention
 from clicket.stores.sqlite.checkpoint import Checkpointer, end_old_log
@@ -55,6 +53,8 @@ from clicket.stores.sqlite.schema import connect, prepare
 from clicket.stores.sqlite.sweeps import Sweeps
 from clicket.stores.sqlite.writer import Writer
 from clicket.stores.turns import last_caller
+from clicket.system.bridge import Workers
+from clicket.system.private_files import make_folder
 
 __all__ = ["SqliteStore"]
 

@@ -8,11 +8,11 @@ from typing import Protocol, TypeVar
 import apsw
 
 from clicket import system
-from clicket.bridge import Workers
-from clicket.ports import Keep, OnRemove, Sweep
+from clicket.model.ports import Keep, OnRemove, Sweep
 from clicket.stores.sqlite import records, retention
 from clicket.stores.sqlite.files import ArtifactFiles
 from clicket.stores.sqlite.rows import select
+from clicket.system.bridge import Workers
 
 __all__ = ["Sweeps"]
 

@@ -17,10 +17,9 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from clicket import system
-from clicket.bridge import Workers, fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import dump_unit
-from clicket.ports import Append, Done, Owner, Unstorable
+from clicket.model.ports import Append, Done, Owner, Unstorable
 from clicket.stores.sqlite import cache, owners
 from clicket.stores.sqlite.appends import IN_ROW, Appends, Waiting
 from clicket.stores.sqlite.checkpoint import Checkpointer
@@ -28,6 +27,7 @@ from clicket.stores.sqlite.failures import replaced, unavailable
 from clicket.stores.sqlite.open_files import OpenFiles
 from clicket.stores.sqlite.records import StatsBatch
 from clicket.stores.sqlite.schema import PERIOD
+from clicket.system.bridge import Workers, fulfil
 
 __all__ = ["Writer"]
 

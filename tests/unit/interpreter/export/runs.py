@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clicket.interpreter.result import Block, Display, File, ProgramError, Result, Skipped
-from clicket.sandbox.isolation import Isolation
+from clicket.interpreter.sandbox.isolation import Isolation
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20" fill="teal"/></svg>'

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from clicket.bridge import Workers
 from clicket.interpreter.files.artifacts import TemporaryArtifacts
 from clicket.interpreter.files.inputs import Inputs, write_inputs
 from clicket.interpreter.files.outputs import CollectedFiles, OutputLimits, collect
+from clicket.system.bridge import Workers
 
 SECRET = b"the host's secret"
 

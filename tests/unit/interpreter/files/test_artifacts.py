@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clicket.bridge import Workers
 from clicket.errors import NotFound, StoreUnavailable
 from clicket.interpreter.files.artifacts import TemporaryArtifacts
+from clicket.system.bridge import Workers
 
 # --- kept ---------------------------------------------------------------------------------------------------------------
 

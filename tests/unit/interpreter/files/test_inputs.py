@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.unit.interpreter.files.conftest import SECRET, Place, put, taken
 
-from clicket.bridge import Workers
 from clicket.interpreter.files.artifacts import TemporaryArtifacts
 from clicket.interpreter.files.inputs import FileRefused
+from clicket.system.bridge import Workers
 
 # --- in -----------------------------------------------------------------------------------------------------------------
 

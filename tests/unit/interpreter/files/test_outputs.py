@@ -17,11 +17,11 @@ from tests.security.as_user import as_user
 from tests.unit.interpreter.files.conftest import SECRET, Place, taken
 
 import clicket
-from clicket.bridge import Workers
 from clicket.errors import ClicketError, NotFound
 from clicket.interpreter.files import outputs as files
 from clicket.interpreter.files.artifacts import TemporaryArtifacts
 from clicket.interpreter.files.outputs import collect, scan
+from clicket.system.bridge import Workers
 
 # --- out ----------------------------------------------------------------------------------------------------------------
 

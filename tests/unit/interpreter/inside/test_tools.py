@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.interpreter.inside.worker_process import Worker
 
-from clicket.sandbox import frames
+from clicket.interpreter.sandbox import frames
 
 LISTING: dict[str, Any] = {
     "tools": [

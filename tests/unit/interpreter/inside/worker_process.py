@@ -17,7 +17,7 @@ from typing import Any
 from tests.kit.waiting import PATIENCE
 
 import clicket
-from clicket.sandbox import frames
+from clicket.interpreter.sandbox import frames
 
 SOURCE = Path(clicket.__file__).parent
 START = (
@@ -151,10 +151,10 @@ class Worker:
 
 def lay_out(folder: Path) -> Path:
     """The clicket modules of a sandbox."""
-    for package in ("clicket", "clicket/sandbox", "clicket/interpreter", "clicket/interpreter/inside"):
+    for package in ("clicket", "clicket/interpreter", "clicket/interpreter/inside", "clicket/interpreter/sandbox"):
         (folder / package).mkdir(parents=True)
         (folder / package / "__init__.py").touch()
-    for path in (SOURCE / "sandbox" / "frames.py", *(SOURCE / "interpreter" / "inside").glob("*.py")):
+    for path in (SOURCE / "interpreter" / "sandbox" / "frames.py", *(SOURCE / "interpreter" / "inside").glob("*.py")):
         shutil.copy(path, folder / "clicket" / path.relative_to(SOURCE))
     return folder
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.kit.waiting import PATIENCE
 
+from clicket.interpreter.sandbox.frames import pack
 from clicket.interpreter.session.session import BlockEnd, Session
 from clicket.sandbox import Exit, Isolation
-from clicket.sandbox.frames import pack
 
 
 class FakeSandboxProcess:

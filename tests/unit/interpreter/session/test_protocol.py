@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clicket.interpreter.sandbox import frames
 from clicket.interpreter.session import protocol
-from clicket.sandbox import frames
 
 DONE: dict[str, Any] = {
     "type": "done",

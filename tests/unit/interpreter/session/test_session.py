@@ -20,10 +20,10 @@ from tests.unit.interpreter.session.fake_process import (
 )
 
 from clicket.errors import UsageError
+from clicket.interpreter.sandbox.frames import pack
 from clicket.interpreter.session import session as sessions
 from clicket.interpreter.session.session import DisplayItem, OutputItem, Session, SessionGone
 from clicket.sandbox import Isolation, SandboxFailed
-from clicket.sandbox.frames import pack
 
 
 class TestBlocks:

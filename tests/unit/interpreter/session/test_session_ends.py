@@ -19,9 +19,9 @@ from tests.unit.interpreter.session.fake_process import (
     read_pipe,
 )
 
+from clicket.interpreter.sandbox.frames import pack
 from clicket.interpreter.session import session as sessions
 from clicket.interpreter.session.session import SessionGone
-from clicket.sandbox.frames import pack
 
 
 class TestStopping:

@@ -20,9 +20,9 @@ from tests.unit.interpreter.session.fake_process import (
     pour,
 )
 
+from clicket.interpreter.sandbox.frames import pack
 from clicket.interpreter.session import session as sessions
 from clicket.interpreter.session.session import OutputItem
-from clicket.sandbox.frames import pack
 
 
 class TestOutput:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.kit.waiting import PATIENCE
 
+from clicket.model.text.charset import decode
 from clicket.search.extract import html
 from clicket.search.extract.html import extract_html, plain_text
-from clicket.text.charset import decode
 
 ARTICLE = """<!doctype html><html><head><title>Ada Lovelace - Encyclopedia</title><meta charset="utf-8">
 <style>p { color: red }</style><script>if (a < b) document.write("<p>not this</p>");</script></head>

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from clicket.model.text.terms import terms
 from clicket.search.index.index import Index
 from clicket.search.index.postings import K1, B
-from clicket.text.terms import terms
 
 WORDS = ["zebra", "okapi", "lemur", "绍兴", "common", "usual", "word", "café", "Straße"]
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)

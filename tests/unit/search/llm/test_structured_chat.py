@@ -9,7 +9,7 @@ import pytest
 
 from clicket.errors import RetryableError, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Usage
-from clicket.model_adapter import as_model
+from clicket.models.adapter import as_model
 from clicket.search.llm import StructuredChat
 from clicket.search.llm.response_formats import QUERIES
 from clicket.search.llm.structured_chat import NoAnswer

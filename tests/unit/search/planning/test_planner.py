@@ -8,11 +8,11 @@ from tests.unit.search.index.test_vectors import Meanings
 from tests.unit.search.ranking.corpora import CHINESE, FILMS, index_of, searched
 
 from clicket.model.document import Document
+from clicket.model.text.terms import terms
 from clicket.search import deep_search
 from clicket.search.findings import Findings, QueryResult, Round
 from clicket.search.planning import BridgePlanner
 from clicket.search.planning.bridges import BridgeFinder
-from clicket.text.terms import terms
 
 QUESTION = "In which town did the director of Silver Harbour grow up?"
 

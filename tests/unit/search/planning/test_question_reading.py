@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from clicket.model.text.terms import terms
 from clicket.search import Index, deep_search
 from clicket.search.planning.question_reading import read_question
 from clicket.search.text.chinese_words import to_chinese, to_english
-from clicket.text.terms import terms
 
 
 @pytest.fixture(scope="module")

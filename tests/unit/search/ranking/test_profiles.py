@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clicket.model.document import Document
+from clicket.model.text.terms import terms
 from clicket.search.ranking.profiles import LEAD, DocumentProfile, pack_profile, profile_of, remember_packed
 from clicket.search.text.names import own_names
-from clicket.text.terms import terms
 
 TEXTS = st.text(max_size=300) | st.sampled_from(
     [

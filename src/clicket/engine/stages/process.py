@@ -1,0 +1,181 @@
+"""Stage 5: turns the output into plain JSON, and into text of bounded size for the model. A text that is cut is stored whole as an
+artifact.
+
+Secrets are masked first, so the caller, the journal and the artifact get the same output.
+The note on a cut text cannot be forged by the tool. In a tool's own text what looks like one is marked as none; and the real
+note names the artifact, whose name is the hash of the whole text, and no text contains its own hash. Big outputs are processed
+in a thread and in small pieces, so that they do not block the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any
+
+from clicket.engine.executors import CallSink, Parked, Spool, grant
+from clicket.engine.journal import Journal
+from clicket.engine.live_call import Call
+from clicket.model.codec import CUT_NOTE, is_small, without_notes
+from clicket.model.output import plain_output, plain_pieces
+from clicket.model.ports import Store
+from clicket.safety.vault import MIN_TOKEN, Secrets, has_marker, hide
+from clicket.system.bridge import Workers
+from clicket.tools import Pending, Streamed
+
+__all__ = ["Process", "cut"]
+
+_FEW = 8
+_FLAT = frozenset({int, float, bool, type(None)})
+
+
+class Process:
+    name = "process"
+
+    def __init__(
+        self,
+        store: Store,
+        journal: Journal,
+        workers: Workers,
+    ) -> None:
+        self._store = store
+        self._journal = journal
+        self._workers = workers
+
+    def __call__(self, call: Call) -> Awaitable[None] | None:
+        output, attempt = call.output, call.attempt
+        sink: CallSink | None = None if attempt is None else attempt.sink
+        if sink is not None:
+            sink.flush()
+            kind = type(output)
+            if kind is Pending:
+                raise Parked("external")
+            if kind is Streamed:
+                spool = sink.spool
+                if spool is None:
+                    call.output = ""
+                    return None
+                if not spool.in_memory or spool.size > call.required_tool().options.max_result_size:
+                    return self._keep_spool(call, spool)
+                output = spool.value()
+        if type(output) is dict and len(output) <= _FEW and (sink is None or not sink.announced):
+            for value in output.values():
+                if type(value) not in _FLAT:
+                    if not is_small(output):
+                        return self._in_thread(call, output, sink)
+                    break
+        elif (sink is not None and sink.announced) or not is_small(output):
+            return self._in_thread(call, output, sink)
+        plain, encoded = plain_output(output)
+        text = plain if type(plain) is str else encoded.decode()
+        added = 0
+        if call.secrets is not None or (len(text) >= MIN_TOKEN and has_marker(text)):
+            shown = hide(plain, call.secrets)
+            if shown != plain:
+                call.is_masked = True
+                plain, encoded = plain_output(shown)
+                text = plain if type(plain) is str else encoded.decode()
+            marked = without_notes(text)
+            added, text = len(marked) - len(text), marked
+        tool = call.tool
+        # The size of the JSON bounds the size of the text, too: quotes only add to it.
+        if tool is None or len(encoded) + added > tool.options.max_result_size:
+            return self._in_thread(call, plain, sink)
+        call.output, call.content = plain, text
+        return None
+
+    def take_cached(self, call: Call, output: Any, text: str) -> None:
+        """Use the output of an equal call, unchanged."""
+        call.output, call.content = output, text
+
+    def take_result(self, call: Call, output: Any) -> Awaitable[None] | None:
+        """As the stage itself, for an output that did not come from the body."""
+        call.output = output
+        return self(call)
+
+    async def _in_thread(self, call: Call, output: Any, sink: CallSink | None) -> None:
+        """For a big or streamed output: encode, hash and store it without blocking the loop."""
+        limit = call.required_tool().options.max_result_size
+        call.output, pieces, masked = await self._workers.run(lambda: _shown_pieces(output, call.secrets))
+        call.is_masked = call.is_masked or masked
+        size = sum(map(len, pieces))
+        content = without_notes(b"".join(pieces).decode()) if size <= limit else ""
+        if size <= limit and len(content.encode()) <= limit:
+            call.content = content
+        else:
+            call.artifact = await self._keep(call, pieces, size)
+            call.add_metadata("artifact_size", size)
+            call.content, call.truncated = cut(_head(pieces, limit), size, limit, call.artifact), True
+            if type(call.output) is not str:
+                call.add_metadata("artifact_type", "json")
+        if sink is not None and sink.announced and sink.spool is not None:
+            # The tool returned a value, and also emitted more than the journal takes: store the emitted output whole, too.
+            call.add_metadata("stream_artifact", await self._keep(call, _Pieces(sink.spool), sink.spool.size))
+
+    async def _keep_spool(self, call: Call, spool: Spool) -> None:
+        """The streamed chunks are the output."""
+        limit = call.required_tool().options.max_result_size
+        call.artifact, call.truncated = await self._keep(call, _Pieces(spool), spool.size), True
+        call.add_metadata("artifact_size", spool.size)
+        call.content = cut(spool.head(limit), spool.size, limit, call.artifact)
+        call.output = spool.value() if spool.in_memory else None
+
+    async def _keep(self, call: Call, pieces: Sequence[bytes], size: int) -> str:
+        name = await self._workers.run(lambda: _name(pieces))
+        await self._store.put_artifact(name, pieces)
+        await grant(self._store, call.caller, name)
+        self._journal.name_artifact(call.entry, name, size)
+        return name
+
+
+def _shown_pieces(output: Any, secrets: Secrets | None) -> tuple[Any, list[bytes], bool]:
+    """The output with secrets masked, its text in pieces, and whether anything was masked."""
+    plain, pieces = plain_pieces(output)
+    texts = (plain,) if type(plain) is str else (piece.decode() for piece in pieces)
+    if secrets is not None or any(map(has_marker, texts)):
+        shown = hide(plain, secrets)
+        if shown != plain:
+            return *plain_pieces(shown), True
+    return plain, pieces, False
+
+
+class _Pieces(Sequence[bytes]):
+    """A spool as the pieces that a store takes, read one by one."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._spool.pieces()
+
+    def __len__(self) -> int:
+        return self._spool.size
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+
+def _name(pieces: Sequence[bytes]) -> str:
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return f"sha256-{digest.hexdigest()}"
+
+
+def _head(pieces: Sequence[bytes], size: int) -> bytes:
+    head: list[bytes] = []
+    for piece in pieces:
+        head.append(piece[:size])
+        size -= len(piece)
+        if size <= 0:
+            break
+    return b"".join(head)
+
+
+def cut(head: bytes, size: int, limit: int, artifact: str) -> str:
+    """The beginning of a text and the note on its rest, together at most `limit` bytes of valid UTF-8."""
+    note = f"\n{CUT_NOTE}{size} bytes in all, the whole is artifact {artifact}]"
+    if len(note) >= limit:
+        return note[:limit]
+    shown = without_notes(head[: limit - len(note)].decode("utf-8", "ignore"))
+    return shown.encode()[: limit - len(note)].decode("utf-8", "ignore") + note

@@ -1,0 +1,130 @@
+"""Small Protocols between the layers. Implementations are in higher layers; `compose` chooses them.
+
+- `store`: `Store`, where the journal is kept: appending, reading, owners and leases, claims, retention
+- `records`: what a store keeps beside calls: tool health, stats, documents, the audit log
+- `health`: how an outcome changes the health of its tool: the counters of the circuit breaker
+- `query`: which calls to list
+- `notices`: `Notices` between processes that share a store: lossy, they save time alone
+- `threads`: which threads there are, with counts of their calls
+- `caller`: `Caller` and `Handle`, the interface of every way to call the runtime
+- `clock`: time, which tests can step
+- `model_trace`: observing requests to models; imported by itself
+- `services`: search engines, chat models, embeddings
+- `host`: what an agent needs of its runtime
+- `spending`: what an agent needs to count what it spends; imported by itself, since commands that only read need none of it
+"""
+
+from __future__ import annotations
+
+from clicket.model.ports.caller import Caller, Handle
+from clicket.model.ports.clock import Clock, StoreClock, SystemClock, Timer, agree, elapsed, mark, sleep
+from clicket.model.ports.health import health_after
+from clicket.model.ports.host import AgentHost, Taken, Watch
+from clicket.model.ports.notices import Hear, NoNotices, Notices
+from clicket.model.ports.query import LimitsScans, Query, ScanEnd, picked, scan_end_in
+from clicket.model.ports.queue import LATER, Backlog, Grant, QueueName
+from clicket.model.ports.records import (
+    SHARED_PLACE,
+    Audited,
+    CountsEnded,
+    DocumentWrite,
+    HealthEffect,
+    KeepsTime,
+    OutcomeStats,
+    Records,
+    StoredDocument,
+    ToolHealth,
+)
+from clicket.model.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
+from clicket.model.ports.store import (
+    Append,
+    CacheEntry,
+    CacheItem,
+    CacheStats,
+    CacheUse,
+    CallIdentity,
+    CallRow,
+    Done,
+    Duplicate,
+    Found,
+    Keep,
+    OnHint,
+    OnRemove,
+    Owner,
+    Presence,
+    Stale,
+    Store,
+    Stored,
+    Sweep,
+    Unstorable,
+)
+from clicket.model.ports.threads import CallPlace, ListsThreads, ThreadCounts, ThreadName, places_in, thread_counts_in
+
+__all__ = [
+    "LATER",
+    "SHARED_PLACE",
+    "AgentHost",
+    "Append",
+    "Audited",
+    "Backlog",
+    "CacheEntry",
+    "CacheItem",
+    "CacheStats",
+    "CacheUse",
+    "CallIdentity",
+    "CallPlace",
+    "CallRow",
+    "Caller",
+    "ChatModel",
+    "Clock",
+    "CountsEnded",
+    "DocumentWrite",
+    "Done",
+    "Duplicate",
+    "Embedder",
+    "Found",
+    "Grant",
+    "Handle",
+    "HealthEffect",
+    "Hear",
+    "Keep",
+    "KeepsTime",
+    "LimitsScans",
+    "ListsThreads",
+    "NoNotices",
+    "Notices",
+    "OnHint",
+    "OnRemove",
+    "OutcomeStats",
+    "Owner",
+    "Presence",
+    "Query",
+    "QueueName",
+    "Records",
+    "ScanEnd",
+    "SearchEngine",
+    "Stale",
+    "Store",
+    "StoreClock",
+    "Stored",
+    "StoredDocument",
+    "StreamingModel",
+    "Sweep",
+    "SystemClock",
+    "Taken",
+    "ThreadCounts",
+    "ThreadName",
+    "Timer",
+    "ToolHealth",
+    "Unstorable",
+    "Watch",
+    "agree",
+    "elapsed",
+    "health_after",
+    "mark",
+    "picked",
+    "places_in",
+    "scan_end_in",
+    "sleep",
+    "thread_counts_in",
+]

@@ -1,0 +1,11 @@
+"""What a program does with calls, beside making one.
+
+- `batch`: several calls at once
+- `again`: a call run once more
+- `history`: listed calls
+- `bulk`: one action on many calls
+- `approvals`: approve, deny, respond
+- `external_calls`: ends calls from outside, with a token
+- `dead_letters`, `unknown_outcomes`: calls that were given up; calls whose outcome is unknown, and settling one
+- `subscription`: events of all calls as one stream
+"""

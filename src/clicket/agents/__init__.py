@@ -22,6 +22,8 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     threads, memory             turns of a thread; their documents in the store, and a cache
     thread_retention            removal of idle threads
     subagents                   an agent as a tool of another
+    mailbox, turn_start         messages that wait for a turn; how turns begin
+    run_options                 options of one run
     plan, transcript            steps of a plan; messages in which each call has its result
     sensitive_values            masking of sensitive arguments
     output                      what an answer must be: schemas of types, and values from a model's text
@@ -32,7 +34,7 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
 from __future__ import annotations
 
 from clicket.agents.agent import Agent
-from clicket.agents.agent_result import AgentEvent, AgentResult, ThreadView
+from clicket.agents.agent_result import AgentEvent, AgentResult, Sent, ThreadView
 from clicket.agents.context_window import ContextWindow
 from clicket.agents.memory import Page, TurnDocument
 from clicket.agents.middleware import Middleware
@@ -68,6 +70,7 @@ __all__ = [
     "PlanExecuteAgent",
     "ReActAgent",
     "Refuse",
+    "Sent",
     "Step",
     "Stopped",
     "Thinker",

@@ -6,32 +6,44 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any, Generic, Protocol, Self, Unpack, overload
 
 import msgspec
 from typing_extensions import TypeVar
 
-from clicket.agents.agent_result import AgentEvent, AgentResult, ThreadView
+from clicket.agents.agent_result import AgentEvent, AgentResult, Sent, ThreadView
 from clicket.agents.chain import NO_MIDDLEWARE, Chain
 from clicket.agents.event_feed import FeedReader
 from clicket.agents.event_stream import position_of
-from clicket.agents.frontend_tool import FrontendTool, offers_on_record
+from clicket.agents.frontend_tool import FrontendTool
 from clicket.agents.identity import Identity
+from clicket.agents.mailbox import Message, When
 from clicket.agents.memory import Page
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.read_result import read_result
-from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, Given, RunOptions, RunValues, Taking, taken
+from clicket.agents.run_options import NO_VALUES, Given, RunValues, Taking, taken
 from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Threads, Wanted, turn_id
 from clicket.agents.transcript import storable
 from clicket.agents.turn_lifecycle import Drive, OnChange, StateChanged, TurnLifecycle
 from clicket.agents.turn_limits import Limits
-from clicket.agents.turn_record import plan_in
+from clicket.agents.turn_record import TurnRecord, plan_in
+from clicket.agents.turn_start import begin, bring, turn_arguments, work_off
 from clicket.agents.turn_tool import TurnTool
 from clicket.engine.executors import TurnLog
 from clicket.engine.spend import spender_of_turn
-from clicket.errors import AgentBusy, InvalidInput, NotFound, StoreUnavailable, UsageError, known_keywords
+from clicket.errors import (
+    AgentBusy,
+    ClicketError,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    StoreUnavailable,
+    UsageError,
+    known_keywords,
+)
 from clicket.kernel import AgentState
 from clicket.model import Record
 from clicket.model.chat import ChatMessage, ToolOffer
@@ -137,6 +149,7 @@ class Agent(Generic[T]):
         )
         self._in_use = self._tool.add(self._lifecycle, replace=replace)
         if installed is None:
+            self._tool.work_off = partial(work_off, self._tool)
             self._host.install(self._tool)
         if self._host.installed(FRONTEND) is None:
             self._host.install(FrontendTool())
@@ -227,6 +240,7 @@ class Agent(Generic[T]):
         wanted = _wanted(message, thread, turn, id)
         given = taken(options, output)
         with self._host.while_open():
+            await self._tool.mailbox.let_go(self._host, thread)
             return self._typed(await self._run(wanted, thread, given), given.values)
 
     def _typed(self, result: AgentResult[Any], values: RunValues = NO_VALUES) -> AgentResult[Any]:
@@ -237,11 +251,6 @@ class Agent(Generic[T]):
         with suppress(InvalidInput):
             return msgspec.structs.replace(result, value=output.typed(result.value))
         return result
-
-    def _bring(self, thread: str, number: int, values: RunValues) -> None:
-        """A caller that has joined a turn has values that the turn may wait for."""
-        if values != NO_VALUES and self._host.lives(turn_id(number), self._threads.inner(thread)):
-            self._tool.brought.bring((self._host.caller, thread, number), values)
 
     async def _run(self, wanted: Wanted, thread: str, given: Taking) -> AgentResult[Any]:
         threads = self._threads
@@ -254,7 +263,7 @@ class Agent(Generic[T]):
             self._tool.starting[run] = self._lifecycle, given.values
             self._tool.endings[run] = None
             try:
-                arguments = _arguments(wanted, thread, number, run, given.options)
+                arguments = turn_arguments(wanted, thread, number, run, given.options)
                 await self._host.conduct(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
             except Taken:
                 # Either another process took over the turn that began here, or the thread already has a turn of that number.
@@ -262,7 +271,7 @@ class Agent(Generic[T]):
                 if begun:
                     return await threads.ended(thread, number)
                 if await threads.join(wanted, thread, number):
-                    self._bring(thread, number, given.values)
+                    bring(self._tool, self._threads, thread, number, given.values)
                     return await threads.joined(thread, number)
                 continue
             finally:
@@ -296,30 +305,8 @@ class Agent(Generic[T]):
         """
         wanted = _wanted(message, thread, turn, id, run)
         given = taken(options, output)
-        threads = self._threads
-        while True:
-            number = await threads.next(thread)
-            run = wanted.run or new_id()
-            known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
-            if known is not None:
-                return known
-            is_first = run not in self._tool.starting  # else the same request came twice at once
-            self._tool.expect(run, self._lifecycle, given.values)
-            try:
-                arguments = _arguments(wanted, thread, number, run, given.options)
-                if frontend:
-                    arguments["frontend"] = offers_on_record(frontend)
-                await self._host.begin(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
-            except Taken:
-                if is_first:
-                    self._tool.starting.pop(run, None)
-                if await threads.join(wanted, thread, number) is None:
-                    continue
-                self._bring(thread, number, given.values)
-            except Exception:  # not on cancellation: then the turn begins all the same, and needs its agent
-                self._tool.starting.pop(run, None)
-                raise
-            return number
+        await self._tool.mailbox.let_go(self._host, thread)
+        return await begin(self._tool, self._threads, self._lifecycle, wanted, thread, given, frontend)
 
     async def stream(
         self,
@@ -353,8 +340,9 @@ class Agent(Generic[T]):
         place = await self._threads.join(Wanted(), thread, number)
         if place is None:
             return None
+        await self._tool.mailbox.let_go(self._host, thread)
         values = RunValues(model=model, output=None if output is None else Output.of(output))
-        self._bring(thread, number, values)
+        bring(self._tool, self._threads, thread, number, values)
         return self._typed(await self._threads.joined(thread, number), values)
 
     async def take_up(self, thread: str = "default") -> int | None:
@@ -377,9 +365,87 @@ class Agent(Generic[T]):
             return None
         return self._typed(await self._threads.ended(thread, number))
 
-    async def stop(self, thread: str = "default", reason: str = "") -> bool:
-        """Cancel the running turn, in any process. False: there is none."""
+    async def send(
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        when: When = "next",
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[Given],
+    ) -> Sent:
+        """Store a message for a thread and return; it is a turn of its own, or part of the running one, exactly once, also if this process
+        dies.
+
+        `when`: `next`, after the running turn and the messages before this one; `now`, the model reads it with the next request of the
+        running turn, or it is as `next` if that turn asks no more; `interrupt`, the running turn is stopped, and this message is the
+        next one. `id`: a text of yours; sent again with the same text it is the same message, with another one `Conflict`. The other
+        options are those of the turn that it begins, as in `run`. `stop` holds the queue until the next `send`, `run` or `resume`.
+        """
+        text = _checked(message, thread)
+        if when not in ("next", "now", "interrupt"):
+            raise UsageError(f"when is 'next', 'now' or 'interrupt', not {when!r}.")
+        if id is not None:
+            check_name("id", id)
+        host, mailbox = self._host, self._tool.mailbox
+        given = taken(options, output)
+        if given.values.model is not None:
+            raise UsageError(
+                "a message in the queue may begin its turn in another process: give the model to the agent, not to send."
+            )
+        sent = Message(
+            id=id or new_id(), text=text, when=when, at=host.clock.now(), thread=thread, caller=host.caller,
+            scopes=sorted(host.scopes), requesters=sorted(host.requesters), options=msgspec.to_builtins(given.options),
+        )  # fmt: skip
+        is_new = await self._turn_of(sent.id, text, thread) is None and await mailbox.put(host, sent)
+        if is_new and when == "interrupt":
+            await self._end_running(thread)
+        await mailbox.let_go(host, thread)
+        begun = await work_off(self._tool, host, thread)
+        turn = begun.get(sent.id)
+        return Sent(id=sent.id, turn=await self._turn_of(sent.id, text, thread) if turn is None else turn)
+
+    async def _turn_of(self, id: str, text: str, thread: str) -> int | None:
+        """The turn that has taken a message."""
+        document = await self._memory.of_id(self._host, thread, id)
+        if document is not None:
+            if document.messages and document.messages[0].content != text:
+                raise Conflict(
+                    f"the id {id!r:.100} was used for another message in thread {thread!r}. Use a new id for each message."
+                )
+            return document.turn
+        head, record = await self._threads.settled(thread)
+        if record is None:
+            return None
+        running = TurnRecord(self._threads.entries(record.events, thread, head.turns + 1))
+        is_its = id in running.heard or (running.begun is not None and running.begun.id == id)
+        return head.turns + 1 if is_its else None
+
+    async def _end_running(self, thread: str) -> None:
+        number = await self._threads.next(thread)
+        inner = self._threads.inner(thread)
+        with suppress(NotFound):
+            if await self._host.cancel(turn_id(number), inner, "another message interrupts the turn"):
+                with suppress(ClicketError):
+                    await self._host.outcome(turn_id(number), inner)
+
+    async def queued(self, thread: str = "default") -> list[Message]:
+        """The messages of a thread that wait for a turn, in their order."""
         check_name("thread", thread)
+        return await self._tool.mailbox.list(self._host, thread)
+
+    async def unsend(self, id: str, thread: str = "default") -> bool:
+        """Take a message back. False: a turn has taken it, or there is none."""
+        check_name("thread", thread)
+        return await self._tool.mailbox.remove(self._host, thread, (id,))
+
+    async def stop(self, thread: str = "default", reason: str = "") -> bool:
+        """Cancel the running turn, in any process. False: there is none. Messages that wait stay in the queue until the next `send`,
+        `run` or `resume`."""
+        check_name("thread", thread)
+        if await self._tool.mailbox.list(self._host, thread):
+            await self._tool.mailbox.hold(self._host, thread)
         number = await self._threads.next(thread)
         with suppress(NotFound):
             return await self._host.cancel(
@@ -532,16 +598,6 @@ def _wanted(message: Any, thread: str, turn: int | None, id: str | None, run: st
     if id is not None:
         check_name("id", id)
     return Wanted(message=text, turn=turn, id=id or "", run=run)
-
-
-def _arguments(wanted: Wanted, thread: str, number: int, run: str, options: RunOptions) -> dict[str, Any]:
-    """Of the call that is the turn."""
-    arguments: dict[str, Any] = {"message": wanted.message, "thread": thread, "turn": number, "run": run}
-    if wanted.id:
-        arguments["id"] = wanted.id
-    if options != NO_OPTIONS:
-        arguments["options"] = msgspec.to_builtins(options)
-    return arguments
 
 
 def _checked(message: Any, thread: str) -> str:

@@ -11,7 +11,7 @@ from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 
-__all__ = ["AgentEvent", "AgentEventType", "AgentResult", "ThreadView"]
+__all__ = ["AgentEvent", "AgentEventType", "AgentResult", "Sent", "ThreadView"]
 
 T = TypeVar("T", default=Any)
 
@@ -72,6 +72,13 @@ class AgentResult(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     @property
     def new_messages(self) -> list[ChatMessage]:
         return self.messages[self.begins :]
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is stored. `turn`: the number of the turn that has taken it; None until one has."""
+
+    id: str
+    turn: int | None = None
 
 
 class ThreadView(msgspec.Struct, frozen=True, kw_only=True):

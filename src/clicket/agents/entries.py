@@ -22,6 +22,7 @@ __all__ = [
     "Decision",
     "Ended",
     "Entry",
+    "Heard",
     "News",
     "PlanState",
     "Refusal",
@@ -187,6 +188,13 @@ class Answer(Entry, frozen=True, kw_only=True):
     value: Any
 
 
+class Heard(Entry, frozen=True, kw_only=True):
+    """A message that came while the turn ran, which the model reads with the next request. `id`: that of the message."""
+
+    id: str
+    text: str
+
+
 class Restart(Entry, frozen=True, kw_only=True):
     """The model is asked again for this step. Readers drop the pieces of its answer that they have."""
 
@@ -292,7 +300,7 @@ class Unknown(Entry, frozen=True, kw_only=True):
 
 _KINDS: dict[Any, type[Entry]] = {
     kind.__struct_config__.tag: kind
-    for kind in (Begun, Changed, Reply, Answer, Decision, Restart, Tried, Summary, Results, News, PlanState, Ended)
+    for kind in (Begun, Changed, Reply, Answer, Decision, Heard, Restart, Tried, Summary, Results, News, PlanState, Ended)
 }  # fmt: skip
 
 
@@ -340,6 +348,8 @@ def _facts_of(entry: Entry) -> Iterator[Fact]:
         case Decision():
             about = {"id": entry.use} if entry.use else {}
             yield "decision", {"by": entry.by, "on": entry.on, "value": entry.value, **about}
+        case Heard():
+            yield "message", {"role": "user", "text": entry.text, "id": entry.id}
         case Restart():
             yield "restart", {"why": entry.why}
         case Tried():

@@ -111,6 +111,8 @@ class Thinker:
         self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any, collect: Collect | None
     ) -> ChatMessage:
         turn.take_edits()
+        if not turn.is_replaying and not turn.fork:
+            await self._hear(turn)
         known = turn.recorded_reply()
         if known is not None:
             await count_replayed(turn)
@@ -120,6 +122,17 @@ class Thinker:
             return await self._ask_and_record(turn, offers, tool_choice, collect)
         finally:
             turn.spent.asking -= 1
+
+    async def _hear(self, turn: Turn) -> None:
+        """Take the messages that were sent to the running turn."""
+        mailbox, host, thread = turn.mailbox, turn.host, turn.thread
+        rung = await mailbox.has_rung(host, thread, turn.bell)
+        if rung == turn.bell:
+            return
+        turn.bell = rung
+        for message in await mailbox.list(host, thread):
+            if message.when == "now" and message.id not in (turn.id, *turn.heard):
+                turn.hear(message.id, message.text)
 
     async def _request(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatRequest:
         chain = turn.middleware

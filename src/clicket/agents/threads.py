@@ -11,6 +11,7 @@ import msgspec
 
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.entries import Begun, Ended
+from clicket.agents.mailbox import Mailbox
 from clicket.agents.memory import Head, Memory, TurnDocument, inner_thread
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import NO_STEPS, Limits
@@ -262,6 +263,7 @@ class Threads:
             error = "" if cancelled else _reason(record)
             ending = ending_of(on_record, self._limits, record.updated_at, error)
         begun = on_record.begun or _begun_by(record)
+        await Mailbox(self.tool.removeprefix("agent:")).remove(self.host, thread, on_record.heard)
         document = document_of(number, begun.message, on_record, ending, begun.id)
         return await self.memory.save(self.host, thread, document)
 

@@ -23,6 +23,7 @@ from clicket.agents.entries import (
     Answer,
     Decision,
     Entry,
+    Heard,
     News,
     PlanState,
     Refusal,
@@ -37,6 +38,7 @@ from clicket.agents.entries import (
 )
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import both
+from clicket.agents.mailbox import Mailbox
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.sensitive_values import SensitiveValues
@@ -77,11 +79,57 @@ class Turn:
     """`mark` identifies the turn, or the fork of one, in its thread: it is part of the ids of its tool calls."""
 
     __slots__ = (
-        "__weakref__", "_branch", "_ids", "_log", "_repeats", "_replay", "agent", "allowed_tools", "answer", "answer_end",
-        "begins", "clock", "decisions", "denied", "feed", "fork", "frontend", "has_references", "host", "id", "journaled",
-        "limits", "mark", "masked_uses", "max_steps", "message", "messages", "metadata", "middleware", "model", "must_stop",
-        "number", "open_calls", "output", "plan", "record", "refusal", "refusals", "resumed", "sensitive", "spender",
-        "spending", "spent", "steps", "system", "tag", "thread", "tools",
+        "__weakref__",
+        "_branch",
+        "_ids",
+        "_log",
+        "_repeats",
+        "_replay",
+        "agent",
+        "allowed_tools",
+        "answer",
+        "answer_end",
+        "begins",
+        "bell",
+        "clock",
+        "decisions",
+        "denied",
+        "feed",
+        "fork",
+        "frontend",
+        "has_references",
+        "heard",
+        "host",
+        "id",
+        "journaled",
+        "limits",
+        "mailbox",
+        "mark",
+        "masked_uses",
+        "max_steps",
+        "message",
+        "messages",
+        "metadata",
+        "middleware",
+        "model",
+        "must_stop",
+        "number",
+        "open_calls",
+        "output",
+        "plan",
+        "record",
+        "refusal",
+        "refusals",
+        "resumed",
+        "sensitive",
+        "spender",
+        "spending",
+        "spent",
+        "steps",
+        "system",
+        "tag",
+        "thread",
+        "tools",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915  # it sets the fields, and does nothing else
@@ -135,6 +183,7 @@ class Turn:
         self.system: str | None = system
         """The instructions with which it began, if its agent has others by now; they hold to its end."""
         self.middleware: Chain = middleware
+        self.mailbox: Mailbox = Mailbox(self.agent)
         self.frontend: dict[str, ToolOffer] = {offer.name: offer for offer in frontend}
         """Tools that the caller's own program runs, by name."""
         self.journaled: bool = True
@@ -164,6 +213,10 @@ class Turn:
         self.output: Output[Any] | None = output
         """What its answer must be; None: a text."""
         self.answer: Answer | None = None  # that the model's last reply gives
+        self.heard: list[str] = []
+        """Ids of messages that came while it ran."""
+        self.bell: int = 0
+        """Version of the thread's bell when it looked for such messages last."""
         self.refusal: Refusal | None = None  # of the model's last answer
         self.refusals: Counter[str] = Counter()
         """How many answers were refused, by `Refusal.stopped`."""
@@ -290,8 +343,24 @@ class Turn:
         entry = Decision(step=step, by=method.by, on=method.on, value=value, use=use, at=self.clock.now())
         self.write(f"Step {step}: {method.by} decides in {method.on}.", entry, (value,), True)
 
+    def hear(self, id: str, text: str) -> None:
+        """Take a message that has come while the turn runs: the model reads it with the next request."""
+        self.write(
+            f"Step {self.steps + 1}: a message has come.",
+            Heard(step=self.steps + 1, id=id, text=text, at=self.clock.now()),
+            (text,),
+        )
+        self._take_heard(id, text)
+        self.decisions.are_new = True
+
+    def _take_heard(self, id: str, text: str) -> None:
+        self.heard.append(id)
+        self.messages.append(ChatMessage(role="user", content=text))
+
     def take_edits(self) -> None:
-        """Apply the edits on record of the next request."""
+        """Apply what is on record of the next request: messages that came before it, and edits."""
+        for heard in self._replay.heard.pop(self.steps + 1, ()):
+            self._take_heard(heard.id, heard.text)
         for edit in self.decisions.begin_step(self.steps + 1):
             self.take_edit(edit)
 

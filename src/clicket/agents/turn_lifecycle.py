@@ -17,6 +17,7 @@ from clicket.agents.chain import NO_MIDDLEWARE, Chain
 from clicket.agents.entries import Begun, Change, Changed, Ended
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import Identity, both
+from clicket.agents.mailbox import Mailbox
 from clicket.agents.memory import Head, Known, Memory, TurnDocument
 from clicket.agents.middleware import at_end, bring_tools
 from clicket.agents.model_spend import count_summaries
@@ -81,7 +82,7 @@ class TurnLifecycle:
         self._on_record = identity.on_record()
         self._memory = memory
         self._drive = drive
-        self._limits = limits
+        self.limits = limits
         self._hook = hook
 
     async def run(
@@ -115,6 +116,7 @@ class TurnLifecycle:
         over = recorded_ending(record)
         if done is None and over is not None:
             done = document_of(number, message, TurnRecord(log.shown_entries), over, id)
+            await self._taken(host, Outages(host, log), thread, record.heard)
         if done is not None:  # it had ended when its process died
             done = await self._memory.save(host, thread, done)
             known = await self._memory.load(host, thread)
@@ -132,7 +134,7 @@ class TurnLifecycle:
             mark=f"{identity.name}.{number}",
             message=message,
             history=known.messages,
-            limits=options.limits or self._limits,
+            limits=options.limits or self.limits,
             tag=tag,
             frontend=frontend,
             tools=both(began.tools, identity.tools),
@@ -195,7 +197,7 @@ class TurnLifecycle:
             "and on_change='refuse' does not let it continue the turn. Send the message again, under another id if it had one."
         )
         on_record = TurnRecord(log.shown_entries)
-        ending = ending_of(on_record, self._limits, turn.clock.now(), refused.message, refused.code)
+        ending = ending_of(on_record, self.limits, turn.clock.now(), refused.message, refused.code)
         turn.write(f"Turn {turn.number} ends: {refused.code}.", ending)
         document = document_of(turn.number, message, on_record, ending, turn.id)
         document = await self._saved(turn, document, AGENT.advance(AgentState.RUNNING, AgentState.ERROR))
@@ -315,6 +317,10 @@ class TurnLifecycle:
             messages = [mask.message(message) for message in messages]
         document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending), turn.id)
         cancelled = await _flush_spend(turn)
+        if (
+            turn.heard or turn.id
+        ):  # before the turn is saved: then no message of the queue is on record in an earlier turn
+            await self._taken(turn.host, turn.outages(), turn.thread, (turn.id, *turn.heard))
         if turn.record.ended is None:
             turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
         document = await self._saved(turn, document, state)
@@ -338,6 +344,14 @@ class TurnLifecycle:
                     await self._changed(AgentState.RUNNING, state, turn.thread)
                 await self._save(turn, document)
             raise
+
+    async def _taken(self, host: AgentHost, outages: Outages, thread: str, ids: Sequence[str]) -> None:
+        """Remove messages from the thread's queue that the turn has taken."""
+        remove = partial(Mailbox(self.identity.name).remove, host, thread, ids)
+        try:
+            await remove()
+        except StoreUnavailable as error:
+            await outages.through(remove, error)
 
     async def _save(self, turn: Turn, document: TurnDocument) -> TurnDocument:
         save = partial(self._memory.save, turn.host, turn.thread, document)

@@ -17,6 +17,7 @@ from clicket.agents.entries import (
     Decision,
     Ended,
     Entry,
+    Heard,
     News,
     PlanState,
     Reply,
@@ -61,6 +62,8 @@ class Branch:
         self.plans = 0
         """How many states of the plan."""
         self.decisions: dict[Place, Any] = {}
+        self.heard: defaultdict[int, list[Heard]] = defaultdict(list)
+        """By the step whose request has them."""
         self.answers: dict[int, Answer] = {}
         """By step."""
 
@@ -78,6 +81,7 @@ class Replay:
         """Readers may have pieces of an answer that is not on record."""
         self.replies = deque(branch.replies)
         self.news = dict(branch.news)
+        self.heard = dict(branch.heard)
         self.plans = branch.plans
         self.last: Reply | None = None
         """The reply that the turn came to last."""
@@ -100,6 +104,8 @@ class TurnRecord:
         self.replies: list[Reply] = []
         """Of the turn and its forks."""
         self.summaries: list[Summary] = []
+        self.heard: list[str] = []
+        """Ids of messages that came while it ran."""
         self.unused: list[Tried] = []
         """Answers of models of a chain that were not used, and cost something."""
         self._branches: defaultdict[str, Branch] = defaultdict(Branch)
@@ -121,6 +127,10 @@ class TurnRecord:
                 self.replies.append(entry)
                 branch.replies.append(entry)
                 self._read(entry.fork, (entry.message,) if entry.refused is None else ())
+            case Heard():
+                self.heard.append(entry.id)
+                branch.heard[entry.step].append(entry)
+                self._read(entry.fork, (ChatMessage(role="user", content=entry.text),))
             case Answer():
                 branch.answers[entry.step] = entry
             case Decision():

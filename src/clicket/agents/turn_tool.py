@@ -6,7 +6,8 @@ by the agent that was made last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 from weakref import WeakSet
@@ -15,14 +16,15 @@ from clicket.agents.agent_result import AgentResult
 from clicket.agents.event_stream import EventStreams
 from clicket.agents.frontend_tool import offers_in
 from clicket.agents.identity import Identity, both
+from clicket.agents.mailbox import Mailbox, waiting
 from clicket.agents.memory import Memory
 from clicket.agents.run_options import NO_VALUES, Brought, RunValues, options_in
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import TurnLifecycle
 from clicket.agents.turn_record import begun_in
 from clicket.engine.executors import turn_log_of
-from clicket.errors import UsageError
-from clicket.model.ports import AgentHost
+from clicket.errors import ClicketError, UsageError
+from clicket.model.ports import AgentHost, StoredDocument
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
 
@@ -83,6 +85,9 @@ class TurnTool(ToolDefaults):
         """Outcomes of turns that `run` waits for, by run id; None while the turn runs."""
         self.brought = Brought()
         self.memory = Memory(name)
+        self.mailbox = Mailbox(name)
+        self.work_off: Callable[[AgentHost, str], Awaitable[Any]] | None = None
+        """Begins the turn of the first message in a thread's queue."""
         self.turns: dict[tuple[str, str], Turn] = {}
         self.streams = EventStreams(self.turns)
 
@@ -110,6 +115,18 @@ class TurnTool(ToolDefaults):
         standing.in_use.add(in_use)
         return in_use
 
+    async def work_off_of(self, document: StoredDocument) -> None:
+        """Work off the queue of a thread, of which this is a message."""
+        message = waiting(self._host, document)
+        if message is not None and self.work_off is not None:
+            host = self._host.acting_for(message.caller, frozenset(message.scopes), frozenset(message.requesters))
+            await self.work_off(host, message.thread)
+
+    @property
+    def latest(self) -> TurnLifecycle:
+        """Of the agent that was made last."""
+        return next(reversed(self._standing.values())).lifecycle
+
     def expect(self, run: str, lifecycle: TurnLifecycle, values: RunValues) -> None:
         """A turn begins with this agent. One that is stopped before its body runs leaves its entry: the oldest are dropped."""
         if len(self.starting) >= _MAX_STARTING:
@@ -127,7 +144,7 @@ class TurnTool(ToolDefaults):
     def _to_continue(self, entries: Sequence[dict[str, Any]]) -> TurnLifecycle:
         begun = begun_in(entries)
         standing = None if begun is None else self._standing.get(begun.digest)
-        return (standing or next(reversed(self._standing.values()))).lifecycle
+        return self.latest if standing is None else standing.lifecycle
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
         log = turn_log_of(ctx)
@@ -163,6 +180,9 @@ class TurnTool(ToolDefaults):
             self.streams.release(*key)
         if run in self.endings:
             self.endings[run] = (result, raised)
+        if self.work_off is not None and log.stopping is None:
+            with suppress(ClicketError):  # the runtime closes, or the store is away: the queue is worked off later
+                await self.work_off(host, thread)
         if raised is not None:
             raise raised
         return {"turn": number, "state": str(result.state), "stopped": result.stopped, "steps": result.steps}

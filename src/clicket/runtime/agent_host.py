@@ -28,7 +28,7 @@ from clicket.safety.vault import has_marker, hide, holds_secret
 from clicket.tools import Registry, Tool
 from clicket.tools.search import FIND_TOOLS, FindTools
 
-__all__ = ["Host", "has_turn", "sweep_idle_threads"]
+__all__ = ["Host", "has_turn", "sweep_idle_threads", "work_off_queues"]
 
 logger = logging.getLogger("clicket.hub")
 _DOCUMENT = "paper"
@@ -77,6 +77,14 @@ class Host:
     @property
     def caller(self) -> str:
         return self._runtime._caller or ""
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        return self._runtime._origin.scopes
+
+    @property
+    def requesters(self) -> frozenset[str]:
+        return self._runtime._origin.requesters
 
     @property
     def clock(self) -> Clock:
@@ -384,6 +392,26 @@ def sweep_idle_threads(engine: Engine) -> None:
         await step(store, before, partial(has_turn, store, before))
 
     engine.background.every(_SWEEP_EVERY, "threads", forget)
+
+
+_QUEUES_EVERY = 5.0
+_MAX_QUEUED = 200
+_QUEUE = "agent.queue"
+
+
+def work_off_queues(engine: Engine, registry: Registry) -> None:
+    """Add a background task that begins the turns of messages whose sender died before it could."""
+    store = engine.store
+
+    async def begin() -> None:
+        waiting = await store.documents(_QUEUE, limit=_MAX_QUEUED) if registry.has_inner("agent:") else []
+        threads = {document.key.rpartition("/")[0]: document for document in waiting}
+        for key, document in threads.items():
+            tool = registry.get(f"agent:{key.split('/')[1]}")
+            if tool is not None and document.updated_at < engine.clock.now() - _QUEUES_EVERY:
+                await tool.work_off_of(document)  # type: ignore[attr-defined]  # it is the tool of an agent
+
+    engine.background.every(_QUEUES_EVERY, "queues", begin)
 
 
 async def _calls_of_threads(engine: Engine, calls: Sequence[Stored]) -> Collection[int]:

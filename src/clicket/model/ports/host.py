@@ -37,6 +37,16 @@ class AgentHost(Protocol):
     @property
     def caller(self) -> str: ...
     @property
+    def scopes(self) -> frozenset[str]:
+        """What the caller may do."""
+        ...
+
+    @property
+    def requesters(self) -> frozenset[str]:
+        """Names of the person who makes calls in the name of the caller."""
+        ...
+
+    @property
     def records(self) -> Records: ...
     @property
     def spending(self) -> Spending: ...

@@ -1,0 +1,136 @@
+"""Messages that were sent to a thread and that no turn has taken yet.
+
+A message is taken by an entry of a turn that names its id (`Begun` of the turn that it starts, or `Heard`), and by that alone. The
+documents here are an index: one whose id is on record is passed over and removed, so a crash between two writes repeats nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from clicket.agents.memory import key_of
+from clicket.errors import Conflict, StoreUnavailable
+from clicket.model.codec import encode
+from clicket.model.ports import AgentHost, DocumentWrite, StoredDocument
+
+__all__ = ["HELD", "QUEUE", "Mailbox", "Message", "When", "waiting"]
+
+QUEUE = "agent.queue"
+SENT = "agent.sent"
+"""What an id was used for, also after its message was taken."""
+HELD = "agent.queue.held"
+"""The queue of a thread whose turn was stopped: nothing of it begins."""
+BELL = "agent.bell"
+"""Its version changes with each message for a running turn, so that a turn need not look for messages at each step."""
+When = Literal["next", "now", "interrupt"]
+_ATTEMPTS = 50
+_MAX_WAITING = 1_000
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`caller`, `scopes`, `requesters`: in whose name its turn begins, in any process. `options`: of that turn, as they are recorded."""
+
+    id: str
+    text: str
+    when: When = "next"
+    at: float
+    thread: str
+    caller: str = ""
+    scopes: list[str] = []
+    requesters: list[str] = []
+    options: dict[str, Any] = {}
+    key: str = ""
+    """Of its document."""
+
+
+_message = msgspec.json.Decoder(Message)
+
+
+def waiting(host: AgentHost, document: StoredDocument) -> Message | None:
+    """The message of a document of the kind `QUEUE`; None: it cannot be read."""
+    try:
+        body = host.reveal(QUEUE, document.key, document.body)
+        found = None if body is None else _message.decode(body)
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    return None if found is None else msgspec.structs.replace(found, key=document.key)
+
+
+class Mailbox:
+    """Of one agent."""
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+
+    def _key(self, host: AgentHost, thread: str) -> str:
+        return key_of(host.caller, thread, self._agent)
+
+    async def put(self, host: AgentHost, message: Message) -> bool:
+        """Store a message; False: it was sent before, with the same text. `Conflict`: its id was used for another one."""
+        key = self._key(host, message.thread)
+        place = f"{key}/{0 if message.when == 'interrupt' else 1}{message.at:017.6f}-{sha256(message.id.encode()).hexdigest()[:16]}"
+        writes = [
+            DocumentWrite(kind=QUEUE, key=place, body=host.protect(QUEUE, place, encode(message)), expect=0),
+            DocumentWrite(kind=SENT, key=_sent_key(key, message.id), body=encode(_digest(message.text)), expect=0),
+        ]
+        for _ in range(_ATTEMPTS):
+            known = await host.records.document(SENT, _sent_key(key, message.id))
+            if known is not None:
+                if known.body != encode(_digest(message.text)):
+                    raise Conflict(
+                        f"the id {message.id!r:.100} was used for another message in thread {message.thread!r}. Use a new id for each one."
+                    )
+                return False
+            bell = None if message.when != "now" else await host.records.document(BELL, key)
+            version = 0 if bell is None else bell.version
+            ring = [DocumentWrite(kind=BELL, key=key, body=b"1", expect=version)] if message.when == "now" else []
+            if await host.records.put_documents([*writes, *ring]):
+                return True
+        raise StoreUnavailable(f"too many processes send messages to thread {message.thread!r} at once.")
+
+    async def list(self, host: AgentHost, thread: str) -> list[Message]:
+        """In the order in which turns take them."""
+        key = self._key(host, thread)
+        documents = await host.records.documents(QUEUE, after=f"{key}/", limit=_MAX_WAITING)
+        found = (waiting(host, document) for document in documents if document.key.startswith(f"{key}/"))
+        return [message for message in found if message is not None]
+
+    async def has_rung(self, host: AgentHost, thread: str, heard: int) -> int:
+        """The version of the thread's bell; `heard` if it has not changed."""
+        key = self._key(host, thread)
+        now = host.records.document_now(BELL, key)
+        document = now[0] if now is not None else await host.records.document(BELL, key)
+        return heard if document is None else document.version
+
+    async def remove(self, host: AgentHost, thread: str, ids: Iterable[str]) -> bool:
+        """Remove messages that were taken, or that their sender takes back. False: none of them waits."""
+        wanted, removed = set(ids), False
+        for message in await self.list(host, thread) if wanted else ():
+            if message.id in wanted:
+                removed = await host.records.delete_document(QUEUE, message.key) or removed
+        return removed
+
+    async def hold(self, host: AgentHost, thread: str) -> None:
+        """Nothing of the queue begins until `let_go`."""
+        await host.records.put_document(HELD, self._key(host, thread), b"1", None)
+
+    async def let_go(self, host: AgentHost, thread: str) -> None:
+        key = self._key(host, thread)
+        known = host.records.document_now(HELD, key)
+        if known is None or known[0] is not None:
+            await host.records.delete_document(HELD, key)
+
+    async def is_held(self, host: AgentHost, thread: str) -> bool:
+        return await host.records.document(HELD, self._key(host, thread)) is not None
+
+
+def _sent_key(key: str, id: str) -> str:
+    return f"{key}/{sha256(id.encode()).hexdigest()}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()

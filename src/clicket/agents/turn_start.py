@@ -1,0 +1,94 @@
+"""Begins turns: for a caller, and for messages that wait in the queue of a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from clicket.agents.frontend_tool import offers_on_record
+from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, RunOptions, RunValues, Taking, options_in
+from clicket.agents.threads import Threads, Wanted, turn_id
+from clicket.agents.turn_lifecycle import TurnLifecycle
+from clicket.agents.turn_tool import TurnTool
+from clicket.errors import AgentBusy
+from clicket.model.chat import ToolOffer
+from clicket.model.ids import new_id
+from clicket.model.ports import AgentHost, Taken
+
+__all__ = ["begin", "bring", "turn_arguments", "work_off"]
+
+
+async def begin(
+    tool: TurnTool,
+    threads: Threads,
+    lifecycle: TurnLifecycle,
+    wanted: Wanted,
+    thread: str,
+    given: Taking,
+    frontend: Sequence[ToolOffer] = (),
+) -> int:
+    """The number of the turn that a message begins, or began before, once it is durable. See `Agent.begin`."""
+    while True:
+        number = await threads.next(thread)
+        run = wanted.run or new_id()
+        known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
+        if known is not None:
+            return known
+        is_first = run not in tool.starting  # else the same request came twice at once
+        tool.expect(run, lifecycle, given.values)
+        try:
+            arguments = turn_arguments(wanted, thread, number, run, given.options)
+            if frontend:
+                arguments["frontend"] = offers_on_record(frontend)
+            await threads.host.begin(tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
+        except Taken:
+            if is_first:
+                tool.starting.pop(run, None)
+            if await threads.join(wanted, thread, number) is None:
+                continue
+            bring(tool, threads, thread, number, given.values)
+        except Exception:  # not on cancellation: then the turn begins all the same, and needs its agent
+            tool.starting.pop(run, None)
+            raise
+        return number
+
+
+def bring(tool: TurnTool, threads: Threads, thread: str, number: int, values: RunValues) -> None:
+    """A caller that has joined a turn has values that the turn may wait for."""
+    if values != NO_VALUES and threads.host.lives(turn_id(number), threads.inner(thread)):
+        tool.brought.bring((threads.host.caller, thread, number), values)
+
+
+def turn_arguments(wanted: Wanted, thread: str, number: int, run: str, options: RunOptions) -> dict[str, Any]:
+    """Of the call that is the turn."""
+    arguments: dict[str, Any] = {"message": wanted.message, "thread": thread, "turn": number, "run": run}
+    if wanted.id:
+        arguments["id"] = wanted.id
+    if options != NO_OPTIONS:
+        arguments["options"] = msgspec.to_builtins(options)
+    return arguments
+
+
+async def work_off(tool: TurnTool, host: AgentHost, thread: str) -> dict[str, int]:
+    """Begin the turn of the first message that waits for one, unless a turn runs or the queue is held. Returns the turns of the messages
+    that were taken, by their ids. A message whose turn is on record already is removed from the queue."""
+    taken: dict[str, int] = {}
+    while True:
+        messages = await tool.mailbox.list(host, thread)
+        if not messages or await tool.mailbox.is_held(host, thread):
+            return taken
+        first = messages[0]
+        own = host.acting_for(first.caller, frozenset(first.scopes), frozenset(first.requesters))
+        threads = Threads(own, tool.memory, tool.name, tool.latest.limits)
+        _, running = await threads.settled(thread)
+        if running is not None:
+            return taken
+        wanted = Wanted(message=first.text, id=first.id)
+        try:
+            given = Taking(options_in(first.options), NO_VALUES)
+            taken[first.id] = await begin(tool, threads, tool.latest, wanted, thread, given)
+        except AgentBusy:  # another process was quicker
+            return taken
+        await tool.mailbox.remove(own, thread, (first.id,))

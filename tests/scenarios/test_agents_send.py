@@ -1,0 +1,219 @@
+"""Messages that are sent to a thread: stored, taken in their order, heard by the running turn, held, taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.kit.tools import echo
+from tests.kit.waiting import eventually
+from tests.scenarios.agent_kit import Gate, Says
+from tests.scenarios.kit import make
+
+from clicket import Runtime
+from clicket.agents import AgentBusy, ReActAgent
+from clicket.errors import Conflict, UsageError
+from clicket.model.chat import ChatRequest
+from clicket.testing import ScriptedModel
+
+
+def said(request: ChatRequest) -> list[str]:
+    return [message.content for message in request.messages if message.role == "user"]
+
+
+def answering(request: ChatRequest) -> str:
+    return f"answer to {said(request)[-1]}"
+
+
+async def turns(agent: ReActAgent) -> list[tuple[str, str]]:
+    return [(turn.messages[0].content, turn.text) for turn in (await agent.history("t")).turns]
+
+
+async def have_ended(agent: ReActAgent, number: int) -> None:
+    async def ended() -> bool:
+        return (await agent.look("t")).turns >= number
+
+    await eventually(ended)
+
+
+async def test_a_message_to_a_quiet_thread_is_a_turn(store: str) -> None:
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(answering))
+        sent = await agent.send("hello", thread="t", id="one")
+        assert (sent.id, sent.turn) == ("one", 1)
+        result = await agent.wait("t", 1)
+        assert result is not None
+        assert result.text == "answer to hello"
+        assert (await agent.send("hello", thread="t", id="one")).turn == 1
+        with pytest.raises(Conflict, match="another message"):
+            await agent.send("hello you", thread="t", id="one")
+        assert await agent.queued("t") == []
+        assert len(await turns(agent)) == 1
+
+
+async def test_messages_to_a_busy_thread_are_turns_in_their_order(store: str) -> None:
+    gate = Gate()
+
+    async def answer(request: ChatRequest) -> str:
+        if said(request)[-1] == "first":
+            await gate()
+        return answering(request)
+
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        await agent.begin("first", thread="t")
+        await gate.reached.wait()
+        for text in ("second", "third"):
+            assert (await agent.send(text, thread="t", id=text)).turn is None
+        assert [message.text for message in await agent.queued("t")] == ["second", "third"]
+        assert (await agent.send("second", thread="t", id="second")).turn is None
+        with pytest.raises(Conflict):
+            await agent.send("another", thread="t", id="second")
+        with pytest.raises(AgentBusy):
+            await agent.run("no", thread="t")
+        assert await agent.unsend("third", "t")
+        assert not await agent.unsend("third", "t")
+        await agent.send("fourth", thread="t")
+        gate.open()
+        await have_ended(agent, 3)
+        assert [message for message, _ in await turns(agent)] == ["first", "second", "fourth"]
+        assert not await agent.unsend("second", "t")
+        assert await agent.queued("t") == []
+
+
+async def test_now_is_read_with_the_next_request_of_the_running_turn(store: str) -> None:
+    gate = Gate()
+
+    async def answer(request: ChatRequest) -> Any:
+        if request.messages[-1].role == "user" and said(request) == ["first"]:
+            await gate()
+            return [("echo", '{"text": "a"}')]
+        return answering(request)
+
+    async with make([echo], store) as rt:
+        model = Says(answer)
+        agent = ReActAgent(rt, model)
+        await agent.begin("first", thread="t")
+        await gate.reached.wait()
+        assert (await agent.send("and quickly", thread="t", when="now", id="n")).turn is None
+        gate.open()
+        await have_ended(agent, 1)
+        assert [m.role for m in model.requests[1].messages] == ["user", "assistant", "tool", "user"]
+        assert said(model.requests[1]) == ["first", "and quickly"]
+        assert (await agent.look("t")).text == "answer to and quickly"
+        assert await agent.queued("t") == []
+        assert (await agent.send("and quickly", thread="t", when="now", id="n")).id == "n"
+        await asyncio.sleep(0)
+        assert (await agent.look("t")).turns == 1, "sent again, it is the same message"
+        events = [event async for event in agent.events("t")]
+        assert [e.data.get("id") for e in events if e.type == "message" and e.data["text"] == "and quickly"] == ["n"]
+
+
+async def test_now_that_comes_after_the_last_request_is_the_next_turn(store: str) -> None:
+    gate = Gate()
+
+    async def answer(request: ChatRequest) -> str:
+        if len(said(request)) == 1:
+            await gate()
+        return answering(request)
+
+    async with make([], store) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        await agent.begin("first", thread="t")
+        await gate.reached.wait()
+        await agent.send("late", thread="t", when="now")
+        gate.open()
+        await have_ended(agent, 2)
+        assert await turns(agent) == [("first", "answer to first"), ("late", "answer to late")]
+
+
+async def test_an_interruption_ends_the_turn_and_goes_before_the_others(store: str) -> None:
+    gate = Gate()
+
+    async def answer(request: ChatRequest) -> str:
+        if said(request)[-1] == "first":
+            await gate()
+        return answering(request)
+
+    async with make([], store) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        await agent.begin("first", thread="t")
+        await gate.reached.wait()
+        await agent.send("second", thread="t")
+        sent = await agent.send("stop that", thread="t", when="interrupt")
+        assert sent.turn == 2
+        await have_ended(agent, 3)
+        assert [message for message, _ in await turns(agent)] == ["first", "stop that", "second"]
+        assert (await agent.history("t")).turns[0].stopped == "cancelled"
+
+
+@pytest.mark.parametrize("again", ["send", "run"])
+async def test_a_stop_holds_the_queue(store: str, again: str) -> None:
+    gate = Gate()
+
+    async def answer(request: ChatRequest) -> str:
+        if said(request)[-1] == "first":
+            await gate()
+        return answering(request)
+
+    async with make([], store) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        await agent.begin("first", thread="t")
+        await gate.reached.wait()
+        await agent.send("second", thread="t")
+        assert await agent.stop("t")
+        await agent.wait("t", 1)
+        await rt.recover()
+        assert [message.text for message in await agent.queued("t")] == ["second"]
+        await (agent.send("third", thread="t") if again == "send" else agent.run("third", thread="t"))
+        await have_ended(agent, 3)
+        expected = ["first", "second", "third"] if again == "send" else ["first", "third", "second"]
+        assert [message for message, _ in await turns(agent)] == expected
+
+
+async def test_options_of_a_message_are_those_of_its_turn() -> None:
+    async with make([echo]) as rt:
+        model = Says(lambda r: f"{r.messages[0].content} {len(r.tools)}")
+        agent = ReActAgent(rt, model, system="Be kind.")
+        await agent.send("a", thread="t", system="Be brief.", tools=[])
+        await have_ended(agent, 1)
+        assert (await agent.look("t")).text == "Be brief. 0"
+        with pytest.raises(UsageError, match="model"):
+            await agent.send("b", thread="t", model=model)
+
+
+@pytest.mark.parametrize("wrong", [{"when": "later"}, {"id": ""}, {"modle": 1}])
+async def test_mistakes_are_told_and_nothing_is_sent(wrong: dict[str, Any]) -> None:
+    async with make() as rt:
+        agent = ReActAgent(rt, ScriptedModel([]))
+        with pytest.raises(UsageError):
+            await agent.send("a", thread="t", **wrong)
+        assert await agent.queued("t") == []
+
+
+async def test_another_process_works_the_queue_off(sqlite: str) -> None:
+    gate = Gate()
+    first: Runtime = make([], sqlite, close_timeout=0.0)
+    async with first:
+        agent = ReActAgent(first, Says(lambda _: gate()))
+        await agent.begin("first", thread="t")
+        await gate.reached.wait()
+        await agent.send("second", thread="t")
+        await agent.send("now then", thread="t", when="now")
+    async with make([], sqlite) as rt:
+        model = Says(answering)
+        agent = ReActAgent(rt, model)
+        await rt.recover()
+        await have_ended(agent, 2)
+        assert said(model.requests[0]) == ["first", "now then"]
+        assert [message for message, _ in await turns(agent)] == ["first", "second"]
+
+
+async def test_a_thread_that_is_forgotten_has_no_queue() -> None:
+    async with make() as rt:
+        agent = ReActAgent(rt, Says(answering))
+        await agent.send("a", thread="t", id="one")
+        await have_ended(agent, 1)
+        await agent.forget("t")
+        assert (await agent.send("b", thread="t", id="one")).turn == 2

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.kit.waiting import eventually
 from tests.scenarios.agent_server_kit import TURN, Gate, script
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import TOOLS, key_for, served, serving_in_thread
@@ -80,6 +81,21 @@ class TestSameAsAnAgent:
             turn = await agent.begin("count", thread="u", output={"type": "array", "items": {"type": "integer"}})
             events = [event async for event in agent.events("u", follow=False)]
             assert (turn, events[-1].data["value"]) == (1, [1, 2])
+
+    async def test_messages_are_stored(self, kind: str, tmp_path: Path) -> None:
+        async with either(kind, declared(tmp_path, ["one", "two"])) as agent:
+            sent = await agent.send("first", thread="t", id="a")
+            assert (sent.id, sent.turn) == ("a", 1)
+            await agent.send("second", thread="t", id="b")
+            await agent.send("second", thread="t", id="b")
+            with pytest.raises(Conflict):
+                await agent.send("third", thread="t", id="b")
+
+            async def ended() -> bool:
+                return (await agent.look("t")).turns == 2
+
+            await eventually(ended)
+            assert [turn.text for turn in (await agent.history("t")).turns] == ["one", "two"]
 
     async def test_follows_across_turns(self, kind: str, tmp_path: Path) -> None:
         async with either(kind, declared(tmp_path)) as agent:
@@ -291,6 +307,7 @@ def test_blocking(tmp_path: Path) -> None:
         assert agent.state("t") is AgentState.FINISHED
         assert agent.look("t").turns == 2
         assert agent.stop("t") is False
+        assert agent.send("add", thread="v").turn == 1
         assert [event.type for event in agent.events("t")][-1] == "final"
     with pytest.raises(UsageError, match="not open"):
         agent.run("add")

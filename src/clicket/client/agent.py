@@ -12,7 +12,8 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from clicket.agents import AgentEvent, AgentResult, AgentState, Limits, Page, ThreadView
+from clicket.agents import AgentEvent, AgentResult, AgentState, Limits, Page, Sent, ThreadView
+from clicket.agents.mailbox import When
 from clicket.agents.output import Output
 from clicket.agents.run_options import taken
 from clicket.agents.turn_limits import Stopped
@@ -27,6 +28,7 @@ from clicket.client.connection import (
 )
 from clicket.errors import ClicketError, Conflict
 from clicket.model.chat import ChatMessage
+from clicket.model.ids import new_id
 
 __all__ = ["AgentInfo", "RemoteAgent", "agents_at"]
 
@@ -182,6 +184,21 @@ class RemoteAgent:
             except ServerUnavailable as error:
                 reconnection.failed(error)
             await reconnection.wait()
+
+    async def send(
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        when: When = "next",
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[TurnOptions],
+    ) -> Sent:
+        """Store a message for a thread; it is read exactly once. As `Agent.send`."""
+        _, more = _taken(output, options)
+        answer = await self._post(message, thread, id=id or new_id(), when=when, **more)
+        return decoded(answer.content, Sent)
 
     async def stop(self, thread: str = "default", reason: str = "") -> bool:
         """Cancel the turn under way. False: there is none."""

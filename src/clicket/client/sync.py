@@ -6,7 +6,8 @@ from collections.abc import Coroutine, Iterator
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack
 
-from clicket.agents import AgentEvent, AgentResult, AgentState, Page, ThreadView
+from clicket.agents import AgentEvent, AgentResult, AgentState, Page, Sent, ThreadView
+from clicket.agents.mailbox import When
 from clicket.client.agent import AgentInfo, RemoteAgent, TurnOptions
 from clicket.client.client import Client
 from clicket.model.chat import ChatMessage
@@ -127,6 +128,19 @@ class SyncAgent:
         return self._client._iterate(
             self._agent.stream(message, thread=thread, turn=turn, id=id, output=output, **options)
         )
+
+    def send(
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        when: When = "next",
+        id: str | None = None,
+        output: Any = None,
+        **options: Unpack[TurnOptions],
+    ) -> Sent:
+        """Store a message for a thread; it is read exactly once. As `Agent.send`."""
+        return self._wait(self._agent.send(message, thread=thread, when=when, id=id, output=output, **options))
 
     def stop(self, thread: str = "default", reason: str = "") -> bool:
         """Cancel the turn under way. False: there is none."""

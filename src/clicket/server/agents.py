@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnDocument
+from clicket.agents.mailbox import When
 from clicket.agents.output import Output
 from clicket.agents.run_options import taken
 from clicket.agents.turn_limits import AnswerEnd, Stopped
@@ -44,7 +45,9 @@ class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     false to get 202 at once. `stream`: true to get the events, also if `wait` is given; false to get none. `turn`: the number of the
     turn, or `id`: a text of yours for it: a request whose response was lost can be sent again, and does not begin another turn. A thread
     has one turn for one id, as long as the thread is kept; with another message: 409 `conflict`. `output`: a JSON Schema that the
-    answer must fit. `tools`: the only ones that the agent may use in this turn. `metadata`: for the agent's middleware."""
+    answer must fit. `tools`: the only ones that the agent may use in this turn. `metadata`: for the agent's middleware.
+    `when`: store the message and answer 202: `next`, it is a turn of its own after the running one; `now`, the running turn reads it
+    with its next request; `interrupt`, the running turn is stopped first."""
 
     message: Text
     agent: Name | None = None
@@ -55,6 +58,7 @@ class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     output: dict[str, Any] | None = None
     tools: list[Name] | None = None
     metadata: dict[str, Any] | None = None
+    when: When | None = None
 
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +89,15 @@ class TurnBegun(msgspec.Struct, frozen=True, kw_only=True):
     thread: str
     turn: int
     state: Literal["running"] = "running"
+
+
+class MessageStored(msgspec.Struct, frozen=True, kw_only=True):
+    """The message is durable. `turn`: the number of the turn that has taken it; null until one has."""
+
+    agent: str
+    thread: str
+    id: str
+    turn: int | None
 
 
 class TurnPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +190,8 @@ class AgentHandlers:
         wait = _wait_of(request, message)
         number = None if message.turn is None else int(message.turn)
         options = _options(message)
+        if message.when is not None:
+            return await self._store(request, agent, message, options)
         try:
             with in_trace(request.headers):
                 if wait is None:
@@ -198,6 +213,21 @@ class AgentHandlers:
                 return json_response(ended)
         begun = TurnBegun(agent=agent.name, thread=clean(thread), turn=turn)
         return json_response(begun, 202, self._location(request, agent.name))
+
+    async def _store(
+        self, request: Request, agent: Agent, message: MessageRequest, options: dict[str, Any]
+    ) -> Response:
+        """Store a message for the thread, for a turn of its own or for the one that runs."""
+        if message.turn is not None or message.stream or message.wait:
+            raise Refused(
+                "invalid_input", "a message with when is stored and answered at once: leave out turn, wait and stream."
+            )
+        thread = thread_of(request)
+        when: Any = message.when
+        with in_trace(request.headers):
+            sent = await agent.send(message.message, thread=thread, when=when, id=message.id, **options)
+        stored = MessageStored(agent=agent.name, thread=clean(thread), id=sent.id, turn=sent.turn)
+        return json_response(stored, 202, self._location(request, agent.name))
 
     async def stop(self, request: Request) -> Response:
         body = await self._body_reader.optional_json(request, Stop)
@@ -254,7 +284,8 @@ class AgentHandlers:
                         description="The turn as it happens, or how it ended.", model=TurnResult, stream=True, events=AgentEvent
                     ),
                     202: ResponseSpec(
-                        description="It has begun, and goes on.", model=TurnBegun, headers={"Location": "Where the thread is looked at."}
+                        description="It has begun, and goes on; or, with `when`, the message is stored.",
+                        model=TurnBegun, or_model=MessageStored, headers={"Location": "Where the thread is looked at."},
                     ),
                 },
                 problems=(404, 409, 422),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from clicket.kernel import State
     from clicket.model import Event, Record, ToolCall, ToolError, ToolResult
+    from clicket.model.files import File, Image
     from clicket.runtime.runtime import Runtime
     from clicket.runtime.settings import Settings
     from clicket.tools import DidNotHappen, Happened, NativeTool, ToolContext, Unknown, tool
@@ -32,7 +33,9 @@ __all__ = [
     "Conflict",
     "DidNotHappen",
     "Event",
+    "File",
     "Happened",
+    "Image",
     "InvalidTransition",
     "NativeTool",
     "Policy",
@@ -59,6 +62,7 @@ _HOMES = {
     "clicket.errors": "AgentBusy ClicketError Conflict InvalidTransition QueueFull RetryableError StoreUnavailable",
     "clicket.kernel": "State",
     "clicket.model": "Event Record ToolCall ToolError ToolResult",
+    "clicket.model.files": "File Image",
     "clicket.engine.stages": "Condition Policy Rule",
     "clicket.runtime.runtime": "Runtime",
     "clicket.runtime.settings": "Settings",

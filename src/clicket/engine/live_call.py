@@ -19,6 +19,7 @@ from clicket.model.printable import repr_without
 
 if TYPE_CHECKING:
     from clicket.model import Stage, ToolCall, ToolError, ToolResult
+    from clicket.model.files import FileRef
     from clicket.model.ports import OutcomeStats, Timer
     from clicket.safety.vault import Secrets
     from clicket.tools import Check, Tool
@@ -198,6 +199,8 @@ class Call(msgspec.Struct, eq=False):
     content: str = ""
     truncated: bool = False
     artifact: str | None = None
+    files: tuple[FileRef, ...] = ()
+    """The images and files of its output: they are removed with this call, so its output cannot serve equal calls."""
     is_masked: bool = False
     """A part of its output was masked."""
     tool_artifacts: frozenset[str] = frozenset()
@@ -341,6 +344,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "content": "clicket.engine.stages.process",
     "truncated": "clicket.engine.stages.process",
     "artifact": "clicket.engine.stages.process",
+    "files": "clicket.engine.stages.process",
     "is_masked": "clicket.engine.stages.process",
     "tool_artifacts": "clicket.engine.executors.sink",
     "cached": "clicket.engine.stages.pipeline",

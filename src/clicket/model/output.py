@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -17,14 +17,27 @@ import msgspec
 
 from clicket.errors import ResultUnserializable
 from clicket.model.codec import decode, encode, has_surrogate, is_small, json_pointer
+from clicket.model.files import File, WithFiles
 
-__all__ = ["encode_output", "plain_output", "plain_pieces"]
+__all__ = ["HoldsFiles", "encode_output", "plain_output", "plain_pieces", "without_files"]
 
 _MAX_BITS = 14_283  # 4,300 digits: Python's own limit for the conversion to text
 _MAX_DEPTH = 500
 _PIECE = 256 * 1024
 _BATCH = 4_000
 _FLAT = frozenset({int, float, bool, type(None)})
+
+
+class HoldsFiles(ResultUnserializable):
+    """There is an `Image` or a `File` in it, and this is no place where files are kept."""
+
+
+Take = Callable[[File], Any]
+
+
+def without_files(value: Any, take: Take) -> Any:
+    """A plain copy of an output, with what `take` returns in the place of each file, in order."""
+    return _plain(value, (), set(), take)
 
 
 def encode_output(value: Any) -> bytes:
@@ -122,7 +135,7 @@ def _piecewise(value: Any, path: tuple[str | int, ...], pieces: list[bytes]) -> 
     return plain
 
 
-def _plain(value: Any, path: tuple[str | int, ...], above: set[int]) -> Any:
+def _plain(value: Any, path: tuple[str | int, ...], above: set[int], take: Take | None = None) -> Any:
     kind = type(value)
     if value is None or kind is bool:
         return value
@@ -139,23 +152,32 @@ def _plain(value: Any, path: tuple[str | int, ...], above: set[int]) -> Any:
             raise _unserializable(path, "text with a lone surrogate cannot be stored as UTF-8")
         return value
     if isinstance(value, Enum):
-        return _plain(value.value, path, above)
+        return _plain(value.value, path, above, take)
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, UUID | Decimal):
         return str(value)
-    if isinstance(value, PathLike):
-        return str(fspath(value))
+    if isinstance(value, PathLike | File | WithFiles):
+        return _file(value, path, take)
     if id(value) in above:
         raise _unserializable(path, "the result contains itself")
     if len(path) > _MAX_DEPTH:
         raise _unserializable(path, "nested too deeply")
-    return _plain_container(value, path, above | {id(value)})
+    return _plain_container(value, path, above | {id(value)}, take)
 
 
-def _plain_container(value: Any, path: tuple[str | int, ...], above: set[int]) -> Any:
+def _file(value: PathLike[str] | File | WithFiles, path: tuple[str | int, ...], take: Take | None) -> Any:
+    if isinstance(value, PathLike):
+        return str(fspath(value))
+    if take is None or isinstance(value, WithFiles):
+        what = f"{type(value).__name__} is kept only as a part of what a tool returns; put_artifact keeps a file here"
+        raise HoldsFiles(_problem(path, what))
+    return take(value)
+
+
+def _plain_container(value: Any, path: tuple[str | int, ...], above: set[int], take: Take | None) -> Any:
     if isinstance(value, Mapping):
         copy: dict[str, Any] = {}
         for key, item in value.items():
@@ -164,26 +186,26 @@ def _plain_container(value: Any, path: tuple[str | int, ...], above: set[int]) -
                 name = json.dumps(name)
             if not isinstance(name, str):
                 raise _unserializable(path, f"a key of type {type(name).__name__} is not JSON")
-            name = _plain(str.__str__(name), path, above)
+            name = _plain(str.__str__(name), path, above, take)
             if name in copy:
                 raise _unserializable(path, f"two keys are {name!r} as text")
-            copy[name] = _plain(item, (*path, name), above)
+            copy[name] = _plain(item, (*path, name), above, take)
         return copy
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, (*path, index), above) for index, item in enumerate(value)]
+        return [_plain(item, (*path, index), above, take) for index, item in enumerate(value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _plain({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, path, above)
+        return _plain({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, path, above, take)
     if isinstance(value, msgspec.Struct):
-        return _plain(msgspec.structs.asdict(value), path, above)
+        return _plain(msgspec.structs.asdict(value), path, above, take)
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
-        return _plain(dump(), path, above)
+        return _plain(dump(), path, above, take)
     if isinstance(value, str):
-        return _plain(str.__str__(value), path, above)
+        return _plain(str.__str__(value), path, above, take)
     if isinstance(value, int | float):
-        return _plain(value.real, path, above)
+        return _plain(value.real, path, above, take)
     advice = (
-        "encode it as base64 text or write it to a file"
+        "return Image(data) or File(data, media_type) of clicket, or base64 text"
         if isinstance(value, bytes | bytearray | memoryview)
         else ("return plain JSON values, a dataclass or a pydantic model")
     )
@@ -191,6 +213,8 @@ def _plain_container(value: Any, path: tuple[str | int, ...], above: set[int]) -
 
 
 def _unserializable(path: tuple[str | int, ...], why: str) -> ResultUnserializable:
-    return ResultUnserializable(
-        f"the tool ran, but its result cannot be kept: {json_pointer(path) or '(result)'}: {why}."
-    )
+    return ResultUnserializable(_problem(path, why))
+
+
+def _problem(path: tuple[str | int, ...], why: str) -> str:
+    return f"the tool ran, but its result cannot be kept: {json_pointer(path) or '(result)'}: {why}."

@@ -12,6 +12,7 @@ from clicket.errors import StoreUnavailable
 from clicket.kernel import CALL, State
 from clicket.model.codec import as_text, canonical, encode
 from clicket.model.event import Event
+from clicket.model.files import FileRef
 from clicket.model.result import Stage, ToolError, ToolResult, failure_text, size_of
 
 __all__ = [
@@ -96,6 +97,7 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     content: str = ""
     truncated: bool = False
     artifact: str | None = None
+    files: tuple[FileRef, ...] = ()
     cached: bool = False
     priority: int = 0
     timeout: float | None = None
@@ -255,7 +257,9 @@ def _state_changed(record: Record, event: Event) -> None:
     record.truncated = data.get("truncated", False)
     if event.state is State.COMPLETED:
         record.output = data.get("output")
-        record.content = data["content"] if record.truncated else as_text(record.output)
+        record.content = data["content"] if record.truncated or "files" in data else as_text(record.output)
+        if "files" in data:
+            record.files = msgspec.convert(data["files"], tuple[FileRef, ...])
     else:
         record.content = failure_text(event.state, error)
     record.artifact = data.get("artifact")
@@ -451,6 +455,7 @@ def result_of(record: Record) -> ToolResult:
         content=record.content,
         truncated=record.truncated,
         artifact=record.artifact,
+        files=record.files,
         error=record.error,
         attempts=len(record.attempts),
         cached=record.cached,

@@ -11,6 +11,7 @@ from clicket.errors import InvalidTransition, ToolCallFailed
 from clicket.kernel import CALL, State
 from clicket.model.codec import as_text
 from clicket.model.event import Event
+from clicket.model.files import FileRef
 
 __all__ = ["Stage", "ToolError", "ToolResult", "failure_text", "plain_result", "size_of"]
 
@@ -64,6 +65,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content: str = ""
     truncated: bool = False
     artifact: str | None = None
+    files: tuple[FileRef, ...] = ()
+    """The images and files of the output, in order. `content` has a line for each."""
     error: ToolError | None = None
     attempts: int = 0
     cached: bool = False

@@ -87,7 +87,7 @@ class Caching:
         if call.cached:
             return CacheUse(key, True)
         tool = call.tool
-        partial = call.truncated or call.is_masked or call.tool_artifacts
+        partial = call.truncated or call.is_masked or call.tool_artifacts or call.files
         if tool is None or partial or call.outcome is not State.COMPLETED:
             return CacheUse(key, False)
         if not tool.is_cacheable(call.output):  # a completed call can report something that failed

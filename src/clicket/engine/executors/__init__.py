@@ -14,6 +14,7 @@
 - `lent_credentials`: the caller's tokens for an attempt
 - `checkpoints`, `turn_log`: what a tool keeps for its next attempt; the steps of an agent's turn
 - `inputs`: questions of a running body to a person
+- `kept_files`: images and files of results and messages become artifacts
 - `artifacts`: bytes by content hash, and who may read them
 - `tracebacks`: where a body raised, as bounded text
 - `loop_watch`: notices bodies that block the event loop
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         spooled,
         unknown,
     )
+    from clicket.engine.executors.kept_files import MAX_FILES, keep_files
     from clicket.engine.executors.lanes import PREPARED, lane_of
     from clicket.engine.executors.lent_credentials import LentCredentials
     from clicket.engine.executors.limiter import RUNTIME, Limiter
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GRANT",
+    "MAX_FILES",
     "PREPARED",
     "RUNTIME",
     "ArtifactSource",
@@ -96,6 +99,7 @@ __all__ = [
     "grant",
     "granted",
     "is_abandoned",
+    "keep_files",
     "lane_of",
     "log_failure",
     "name_of",
@@ -115,6 +119,7 @@ __all__ = [
 
 _HOMES = {
     "artifacts": "GRANT ArtifactSource artifact_stream chunks_of grant granted name_of put_artifact read_artifact spooled unknown",
+    "kept_files": "MAX_FILES keep_files",
     "lent_credentials": "LentCredentials",
     "limiter": "RUNTIME Limiter",
     "loop_watch": "LoopWatch",

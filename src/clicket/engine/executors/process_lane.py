@@ -9,10 +9,11 @@ from typing import Any
 from clicket.engine.executors.clocks import Clocks
 from clicket.engine.executors.loop_lane import absorb_cancel, task_of
 from clicket.engine.executors.processes import ProcessPool, Worker, target_of
+from clicket.engine.executors.processes.file_outputs import output_in
 from clicket.engine.executors.sink import CallSink, relay, sent_context
 from clicket.engine.executors.stopping import Stopped, attempt_of, keep_late, set_stopper
 from clicket.engine.live_call import Call
-from clicket.model.codec import decode, encode
+from clicket.model.codec import encode
 from clicket.tools import STREAMED, Tool
 
 __all__ = ["ProcessLane"]
@@ -60,9 +61,9 @@ class ProcessLane:
             self._pool.release(worker)
         if call.stopping is not None:
             await absorb_cancel(call, task, 0)
-            keep_late(attempt, None if reply is None else decode(reply), None)
+            keep_late(attempt, None if reply is None else output_in(reply), None)
             raise Stopped(call.stopping)
-        return STREAMED if reply is None else decode(reply)
+        return STREAMED if reply is None else output_in(reply)
 
     async def prepare(self, call: Call) -> None:
         """Make a worker ready for the call. If the call is stopped meanwhile, it ends here."""

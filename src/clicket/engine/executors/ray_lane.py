@@ -19,6 +19,7 @@ import msgspec
 from clicket.engine.executors.clocks import Clocks
 from clicket.engine.executors.loop_lane import absorb_cancel, task_of
 from clicket.engine.executors.processes import target_of
+from clicket.engine.executors.processes.file_outputs import output_in
 from clicket.engine.executors.processes.wire import Job
 from clicket.engine.executors.ray.cluster import Cluster, RayUnavailable
 from clicket.engine.executors.ray.placed_body import PlacedBody
@@ -27,7 +28,7 @@ from clicket.engine.executors.stopping import Stopped, abandon, attempt_of, keep
 from clicket.engine.journal import Journal
 from clicket.engine.live_call import Call, Late
 from clicket.errors import ClicketError
-from clicket.model.codec import decode, encode
+from clicket.model.codec import encode
 from clicket.system.bridge import Workers
 from clicket.tools import STREAMED, Resources, Tool
 
@@ -169,9 +170,9 @@ class RayLane:
                 self._spawn(_forgotten(body))
         if call.stopping is not None:
             await absorb_cancel(call, task, 0)
-            keep_late(attempt, None if reply is None else decode(reply), None)
+            keep_late(attempt, None if reply is None else output_in(reply), None)
             raise Stopped(call.stopping)
-        return STREAMED if reply is None else decode(reply)
+        return STREAMED if reply is None else output_in(reply)
 
     async def _wait_for_end(self, call: Call, body: PlacedBody) -> None:
         """The call has ended, and Ray has not confirmed that its body did: its slot stays taken until then."""

@@ -242,6 +242,7 @@ def result_from(call: Call) -> ToolResult:
             content=call.content,
             truncated=call.truncated,
             artifact=call.artifact,
+            files=call.files,
             attempts=entry.attempts,
             cached=call.cached,
             duration=call.duration,

@@ -59,6 +59,7 @@ class Persist:
         is_plain = (
             call.outcome is _COMPLETED
             and not call.truncated
+            and not call.files
             and not call.cached
             and not call.answered
             and (attempt is None or attempt.late is None)
@@ -162,6 +163,9 @@ def _outcome(call: Call, duration: float) -> dict[str, Any]:
         data["output"] = call.output
         if call.cached:
             data["cached"] = True
+    if call.files and call.outcome is State.COMPLETED:
+        data["content"] = call.content
+        data["files"] = to_builtins(call.files)
     if call.metadata:
         data["metadata"] = dict(call.metadata)
     return data

@@ -1,5 +1,5 @@
 """Stage 5: turns the output into plain JSON, and into text of bounded size for the model. A text that is cut is stored whole as an
-artifact.
+artifact. Images and files in it become artifacts, and references stand in their places.
 
 Secrets are masked first, so the caller, the journal and the artifact get the same output.
 The note on a cut text cannot be forged by the tool. In a tool's own text what looks like one is marked as none; and the real
@@ -13,13 +13,17 @@ from collections.abc import Awaitable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
-from clicket.engine.executors import CallSink, Parked, Spool, grant
+import msgspec
+
+from clicket.engine.executors import CallSink, Parked, Spool, grant, keep_files
 from clicket.engine.journal import Journal
 from clicket.engine.live_call import Call
+from clicket.errors import NotFound, ResultUnserializable, UsageError
 from clicket.model.codec import CUT_NOTE, is_small, without_notes
-from clicket.model.output import plain_output, plain_pieces
+from clicket.model.files import File, FileRef, WithFiles, files_text, lines_of
+from clicket.model.output import HoldsFiles, plain_output, plain_pieces, without_files
 from clicket.model.ports import Store
-from clicket.safety.vault import MIN_TOKEN, Secrets, has_marker, hide
+from clicket.safety.vault import MIN_TOKEN, Secrets, has_marker, hide, hide_text
 from clicket.system.bridge import Workers
 from clicket.tools import Pending, Streamed
 
@@ -66,7 +70,10 @@ class Process:
                     break
         elif (sink is not None and sink.announced) or not is_small(output):
             return self._in_thread(call, output, sink)
-        plain, encoded = plain_output(output)
+        try:
+            plain, encoded = plain_output(output)
+        except HoldsFiles:
+            return self._with_files(call, output, sink)
         text = plain if type(plain) is str else encoded.decode()
         added = 0
         if call.secrets is not None or (len(text) >= MIN_TOKEN and has_marker(text)):
@@ -93,10 +100,42 @@ class Process:
         call.output = output
         return self(call)
 
-    async def _in_thread(self, call: Call, output: Any, sink: CallSink | None) -> None:
-        """For a big or streamed output: encode, hash and store it without blocking the loop."""
-        limit = call.required_tool().options.max_result_size
-        call.output, pieces, masked = await self._workers.run(lambda: _shown_pieces(output, call.secrets))
+    async def _with_files(self, call: Call, output: Any, sink: CallSink | None) -> None:
+        """The files become artifacts of the call. Its text has a line for each, whatever else is cut."""
+        inner, text, found = output, None, list[File]()
+        if type(output) is WithFiles:
+            inner, text = output.output, output.text
+        await self._workers.run(lambda: without_files(inner, found.append))
+        beside = output.files if type(output) is WithFiles else []
+        try:
+            kept = await keep_files(self._store, call.caller, [*found, *beside])
+        except (UsageError, NotFound) as error:
+            raise ResultUnserializable(
+                f"the tool ran, but its result cannot be kept: a file of it: {error.message}"
+            ) from error
+        refs = {ref: msgspec.convert(hide(msgspec.to_builtins(ref), call.secrets), FileRef) for ref in kept}
+        for ref in refs:
+            self._journal.name_artifact(call.entry, ref.artifact, ref.size)
+        places = iter(kept)
+        plain = await self._workers.run(lambda: without_files(inner, lambda _: msgspec.to_builtins(refs[next(places)])))
+        call.files = files = tuple(refs.values())
+        lines = lines_of(files)
+        await self._in_thread(call, plain, sink, room=len(lines.encode()) + 1)
+        if text is not None:
+            call.content = f"{without_notes(hide_text(text, call.secrets))}\n{lines}".lstrip()
+        elif call.truncated:
+            call.content += f"\n{lines}"
+        else:
+            call.content = files_text(call.output, files)
+
+    async def _in_thread(self, call: Call, output: Any, sink: CallSink | None, room: int = 0) -> None:
+        """For a big or streamed output: encode, hash and store it without blocking the loop. `room`: bytes that the text leaves free."""
+        limit = max(call.required_tool().options.max_result_size - room, 0)
+        try:
+            call.output, pieces, masked = await self._workers.run(lambda: _shown_pieces(output, call.secrets))
+        except HoldsFiles:
+            await self._with_files(call, output, sink)
+            return
         call.is_masked = call.is_masked or masked
         size = sum(map(len, pieces))
         content = without_notes(b"".join(pieces).decode()) if size <= limit else ""

@@ -12,6 +12,7 @@ In the runtime:
 
 - `pool`: `ProcessPool`, which starts, reuses and replaces workers
 - `handle`: one worker as the runtime sees it: gives it a job, ends it
+- `file_outputs`: outputs with images or files, on their way from the child
 - `target`: names a tool, so that the child can import it
 - `wire`: the frames between runtime and worker
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
+from clicket.engine.executors.processes.file_outputs import dump_files
 from clicket.engine.executors.processes.target import MAIN, resolve
 from clicket.engine.executors.processes.termination import check_process, is_original, is_stopping
 from clicket.engine.executors.processes.wire import MAX_FRAME, Failure, Job, Kind
@@ -18,7 +19,7 @@ from clicket.engine.executors.retry import transient
 from clicket.engine.executors.tracebacks import traceback_of
 from clicket.errors import InvalidInput, ResultUnserializable, UsageError
 from clicket.model.codec import decode, encode
-from clicket.model.output import encode_output
+from clicket.model.output import HoldsFiles, encode_output
 from clicket.tools.context import STREAMED, ToolContext
 from clicket.tools.options import Options
 
@@ -49,7 +50,10 @@ def perform(job: Job, connection: Outlet) -> tuple[Kind, bytes]:
         check_process()
         if output is STREAMED:
             return Kind.STREAMED, b""
-        return Kind.OUTPUT, _fitting(encode_output(output))
+        try:
+            return Kind.OUTPUT, _fitting(encode_output(output))
+        except HoldsFiles:
+            return Kind.FILES, _fitting(dump_files(output))
     except ResultUnserializable as error:
         return _failed(_describe(error, "result_unserializable"))
     except InvalidInput as error:  # of the binding, or of the body: the tool works, and refuses what it was given

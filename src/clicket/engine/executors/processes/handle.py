@@ -23,6 +23,7 @@ from typing import Any, cast
 import msgspec
 
 from clicket.engine.executors.processes import tree
+from clicket.engine.executors.processes.file_outputs import FilesOutput
 from clicket.engine.executors.processes.target import Target, refuse_unguarded_main
 from clicket.engine.executors.processes.wire import BIG, MAX_FRAME, Failure, Frames, Job, Kind, WireError, header
 from clicket.errors import ClicketError, InvalidInput, ResultUnserializable, UsageError
@@ -231,8 +232,8 @@ class Worker(asyncio.Protocol):
         context: dict[str, Any],
         started: Callable[[], None],
         message: Message,
-    ) -> bytes | None:
-        """Run the tool's body in the child. Returns its output as JSON text, or None if all of it was emitted;
+    ) -> bytes | FilesOutput | None:
+        """Run the tool's body in the child. Returns its output as JSON text or with its files, or None if all of it was emitted;
         raises `ToolFailed`, `InvalidInput`, `ResultUnserializable` or `WorkerDied`.
 
         `started()` is called when the body is about to run, its module imported. `message(kind, data)` brings `emit`
@@ -264,6 +265,8 @@ class Worker(asyncio.Protocol):
             text = await asyncio.to_thread(b"".join, pieces)
         else:
             text = b"".join(pieces)
+        if kind is Kind.FILES:
+            return FilesOutput(text)
         return text if kind is Kind.OUTPUT else self._raise(_failures.decode(text))
 
     def _raise(self, failure: Failure) -> bytes:

@@ -36,6 +36,7 @@ class Kind(IntEnum):
     OUTPUT = 8
     STREAMED = 9
     FAILED = 10
+    FILES = 11
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

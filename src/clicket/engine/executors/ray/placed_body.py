@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from clicket.engine.executors.processes.file_outputs import FilesOutput
 from clicket.engine.executors.processes.handle import MESSAGES, Message, ToolFailed
 from clicket.engine.executors.processes.wire import Failure, Frames, Kind
 from clicket.engine.executors.ray.attempts import BROKEN, CANCELLED, END, FRAMES, Attempts, Item
@@ -68,8 +69,8 @@ class PlacedBody:
         message: Message,
         caught_up: Callable[[], Awaitable[None]],
         repeatable: bool,
-    ) -> bytes | None:
-        """The body's output as JSON, or None if all of it was emitted.
+    ) -> bytes | FilesOutput | None:
+        """The body's output as JSON or with its files, or None if all of it was emitted.
 
         `started()` is called when the body is about to run, its module imported; `message` as for a child process. The next
         messages are read when `caught_up` has returned.
@@ -156,9 +157,11 @@ def _shown(kind: str, data: bytes) -> str:
     return known.get(kind) or data.decode("utf-8", "replace")
 
 
-def _answer(kind: Kind, payload: bytes) -> bytes | None:
+def _answer(kind: Kind, payload: bytes) -> bytes | FilesOutput | None:
     if kind is Kind.STREAMED:
         return None
+    if kind is Kind.FILES:
+        return FilesOutput(payload)
     if kind is Kind.OUTPUT:
         return payload
     failure = _failures.decode(payload)

@@ -32,6 +32,7 @@ from clicket.agents.turn_limits import Limits
 from clicket.agents.turn_record import TurnRecord, plan_in
 from clicket.agents.turn_start import begin, bring, turn_arguments, work_off
 from clicket.agents.turn_tool import TurnTool
+from clicket.agents.user_message import Message, UserMessage, kept
 from clicket.engine.executors import TurnLog
 from clicket.engine.spend import spender_of_turn
 from clicket.errors import (
@@ -195,7 +196,7 @@ class Agent(Generic[T]):
     @overload
     async def run(
         self,
-        message: str,
+        message: Message | UserMessage,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -206,7 +207,7 @@ class Agent(Generic[T]):
     @overload
     async def run(
         self,
-        message: str,
+        message: Message | UserMessage,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -216,7 +217,7 @@ class Agent(Generic[T]):
     ) -> AgentResult[T]: ...
     async def run(
         self,
-        message: str,
+        message: Message | UserMessage,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -225,6 +226,8 @@ class Agent(Generic[T]):
         **options: Unpack[Given],
     ) -> AgentResult[Any]:
         """Run one turn and return its result, also if it reached a limit or was stopped. If the turn fails, its error is raised.
+
+        A message may have images and files: `["what is this?", Image("photo.png")]`. They are kept as artifacts, as long as the thread.
 
         If a crash interrupted a turn with the same message, that turn is continued and its result returned. A turn with another message
         ends first: it is continued here, unless its owner lives. If it waits for a person, `AgentBusy` says for what.
@@ -237,9 +240,9 @@ class Agent(Generic[T]):
         JSON for middleware (`turn.metadata`) and readers. They are recorded, and hold for the turn wherever it goes on; a process that
         does not have the model waits for a caller that brings it (`waiting_for` says `model:NAME`).
         """
-        wanted = _wanted(message, thread, turn, id)
         given = taken(options, output)
         with self._host.while_open():
+            wanted = _wanted(await self._said(message), thread, turn, id)
             await self._tool.mailbox.let_go(self._host, thread)
             return self._typed(await self._run(wanted, thread, given), given.values)
 
@@ -251,6 +254,9 @@ class Agent(Generic[T]):
         with suppress(InvalidInput):
             return msgspec.structs.replace(result, value=output.typed(result.value))
         return result
+
+    async def _said(self, message: Any) -> Any:
+        return message if isinstance(message, str) else await kept(self._host, message)
 
     async def _run(self, wanted: Wanted, thread: str, given: Taking) -> AgentResult[Any]:
         threads = self._threads
@@ -285,7 +291,7 @@ class Agent(Generic[T]):
 
     async def begin(
         self,
-        message: str,
+        message: Message | UserMessage,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -300,17 +306,17 @@ class Agent(Generic[T]):
 
         `turn`, `id`: as in `run`; if the thread has that turn, its number is returned. `run`: an id of the request; a turn of another
         request is another turn, also with the same message. `frontend`: tools that the caller's own program runs, for this
-        turn only; a call of one waits for a result from that program (`clicket.runtime.calls.external_calls.complete_own`). The
+        turn only; a call of one waits for a result from that program (`clicket.runtime.runtime.calls.external_calls.complete_own`). The
         other options are as in `run`.
         """
-        wanted = _wanted(message, thread, turn, id, run)
+        wanted = _wanted(await self._said(message), thread, turn, id, run)
         given = taken(options, output)
         await self._tool.mailbox.let_go(self._host, thread)
         return await begin(self._tool, self._threads, self._lifecycle, wanted, thread, given, frontend)
 
     async def stream(
         self,
-        message: str,
+        message: Message | UserMessage,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -322,6 +328,7 @@ class Agent(Generic[T]):
 
         The options are as in `run`; a turn that began before is streamed from its beginning.
         """
+        message = await self._said(message)
         _wanted(message, thread, turn, id)
         taken(options, output)
         with self.listening(thread) as reader:
@@ -592,12 +599,13 @@ def _ignore(before: AgentState, after: AgentState, thread: str) -> None:
 
 
 def _wanted(message: Any, thread: str, turn: int | None, id: str | None, run: str = "") -> Wanted:
-    text = _checked(message, thread)
+    files = message.files if isinstance(message, UserMessage) else ()
+    text = _checked(message.text if isinstance(message, UserMessage) else message, thread)
     if turn is not None and (type(turn) is not int or turn < 1):
         raise UsageError(f"turn is the number of a turn, from 1, not {turn!r}.")
     if id is not None:
         check_name("id", id)
-    return Wanted(message=text, turn=turn, id=id or "", run=run)
+    return Wanted(message=text, files=files, turn=turn, id=id or "", run=run)
 
 
 def _checked(message: Any, thread: str) -> str:

@@ -24,7 +24,8 @@ def started_text(call_id: str) -> str:
 def result_message(item: Result) -> ChatMessage:
     """The answer to a tool call, from its recorded result."""
     vendor = {_OURS: {"background": item.call, "tool": item.tool}} if item.background else None
-    return ChatMessage(role="tool", content=item.text, use_id=item.id, failed=item.failed, vendor=vendor)
+    files = tuple(item.files)
+    return ChatMessage(role="tool", content=item.text, use_id=item.id, failed=item.failed, files=files, vendor=vendor)
 
 
 def news_message(item: Result) -> ChatMessage:
@@ -33,6 +34,7 @@ def news_message(item: Result) -> ChatMessage:
     return ChatMessage(
         role="user",
         content=f"[The background call {item.call} of {item.tool} has {how}.]\n{item.text}",
+        files=tuple(item.files),
         vendor={_OURS: {"result_of": item.call}},
     )
 

@@ -1,5 +1,5 @@
-"""Shortens requests to a model's context window: first old results become references, then old messages become a summary, or are left
-out if there is none. A tool call and its result are never separated."""
+"""Shortens requests to a model's context window: first old images and files are left out, then old results become references,
+then old messages become a summary, or are left out if there is none. A tool call and its result are never separated."""
 
 from __future__ import annotations
 
@@ -93,11 +93,14 @@ class ContextWindow(Middleware):
         messages = list(request.messages)
         if self._size(messages) <= most:
             return request
+        messages = self._without_old_files(turn, messages, int(most * _ROOM), self._keep_steps)
         messages = await self._shortened(turn, messages, int(most * _ROOM), self._keep_steps)
+        if self._size(messages) > most:
+            messages = self._without_old_files(turn, messages, int(most * _ROOM), 1)
         if self._size(messages) > most:
             messages = await self._folded(turn, messages, int(most * _ROOM))
         if self._size(messages) > most:
-            messages = await self._shortened(turn, messages, most, 0)
+            messages = await self._shortened(turn, self._without_old_files(turn, messages, most, 0), most, 0)
         return msgspec.structs.replace(request, messages=tuple(messages))
 
     # Sizes.
@@ -107,7 +110,8 @@ class ContextWindow(Middleware):
 
     def _of(self, message: ChatMessage) -> int:
         uses = sum(self._tokens(use.name) + self._tokens(use.arguments) + 8 for use in message.uses)
-        return self._tokens(message.content) + uses + 4
+        files = sum(ref.tokens for ref in message.files) if message.files else 0
+        return self._tokens(message.content) + uses + files + 4
 
     def _tools(self, tools: Sequence[ToolOffer]) -> int:
         return sum(
@@ -118,6 +122,25 @@ class ContextWindow(Middleware):
             for tool in tools
             if not tool.deferred
         )
+
+    # Files become lines.
+
+    def _without_old_files(
+        self, turn: Turn, messages: list[ChatMessage], most: int, keep_steps: int
+    ) -> list[ChatMessage]:
+        """Leave files of old steps out, the oldest first, until the messages fit. Their lines stay, and name the artifacts."""
+        last, asked = _start_of_last(messages, keep_steps), turn.messages[turn.begins]
+        size, made = self._size(messages), list(messages)
+        for place, message in enumerate(messages[:last]):
+            if message is asked:  # it is what the turn is about
+                continue
+            for ref in message.files:
+                if size <= most:
+                    return made
+                short = made[place].unseen(ref, "left out to make room")
+                size += self._of(short) - self._of(made[place])
+                made[place] = short
+        return made
 
     # Results become references.
 

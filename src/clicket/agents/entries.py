@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -11,6 +11,7 @@ from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.agents.turn_limits import AnswerEnd, RefusedAs, Stopped
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
+from clicket.model.files import FileRef
 from clicket.model.ids import asked_id
 from clicket.safety.vault import holds_secret
 
@@ -74,6 +75,8 @@ class Begun(Entry, frozen=True, kw_only=True):
     output: dict[str, Any] = {}
     """The JSON Schema of the answer."""
     metadata: dict[str, Any] = {}
+    files: list[FileRef] = []
+    """Of the message."""
 
 
 class Changed(Entry, frozen=True, kw_only=True):
@@ -235,6 +238,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     background: bool = False
     code: str = ""
     state: str = ""
+    files: list[FileRef] = []
 
     @classmethod
     def of(
@@ -248,6 +252,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         background: bool = False,
         code: str = "",
         state: str = "",
+        files: Sequence[FileRef] = (),
     ) -> Result:
         return cls(
             id=use.id,
@@ -259,6 +264,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             background=background,
             code=code,
             state=state,
+            files=list(files),
         )
 
 
@@ -340,7 +346,8 @@ def _facts_of(entry: Entry) -> Iterator[Fact]:
         case Begun():
             for change in entry.states:
                 yield _state(change.before, change.after)
-            yield "message", {"role": "user", "text": entry.message}
+            files = {"files": msgspec.to_builtins(entry.files)} if entry.files else {}
+            yield "message", {"role": "user", "text": entry.message, **files}
         case Reply():
             yield from _facts_of_reply(entry)
         case Answer():
@@ -394,7 +401,7 @@ def _facts_of_try(tried: Tried) -> Iterator[Fact]:
 
 def _fact_of_result(item: Result) -> Fact:
     body = msgspec.to_builtins(item)
-    more = {key: body[key] for key in ("artifact", "background", "code", "state") if key in body}
+    more = {key: body[key] for key in ("artifact", "background", "code", "state", "files") if key in body}
     same = {"id": item.id, "tool": item.tool, "call_id": item.call}
     return "tool_result", {**same, "success": not item.failed, "content": item.text, **more}
 

@@ -9,6 +9,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from clicket.agents.attached_files import FileCache, with_files
 from clicket.agents.chain import Chain
 from clicket.agents.entries import Refusal
 from clicket.agents.middleware import edits, instructed, offered, replied
@@ -71,6 +72,7 @@ class Thinker:
         self._chance = random_generator()  # jitter, not secrets
         self._own = Chain((ReadResult(),) if middleware is None else middleware)
         self._holds = SharedHolds()
+        self._files = FileCache()
 
     def _use(self, model: ChatModel) -> None:
         self.model = model
@@ -165,7 +167,7 @@ class Thinker:
         for method in own.before_model:
             changed = await edits(turn, method, request)
             request = changed if isinstance(changed, ChatRequest) else request
-        return request
+        return await with_files(turn, self.model, request, self._files)
 
     async def _ask_and_record(
         self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any, collect: Collect | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from clicket.agents.middleware import Middleware
@@ -39,14 +41,23 @@ _OFFER = ToolOffer(name=READ_RESULT, description=read_result.description, input_
 
 
 class ReadResult(Middleware):
-    """Offers `read_result` to a model that has read a cut result."""
+    """Offers `read_result` to a model that has read a cut result, or the line of a file of text."""
 
     is_derived = True
 
     def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest | None:
-        if not turn.has_references or any(offer.name == READ_RESULT for offer in request.tools):  # names must be unique
+        if not turn.has_references and not _names_text(request.messages):
+            return None
+        if any(offer.name == READ_RESULT for offer in request.tools):  # names must be unique
             return None
         return msgspec.structs.replace(request, tools=(*request.tools, _OFFER))
+
+
+def _names_text(messages: Sequence[ChatMessage]) -> bool:
+    for message in messages:  # noqa: SIM110  # for each request of a long thread: a generator takes twice as long
+        if message.files and any(ref.is_text for ref in message.files):
+            return True
+    return False
 
 
 def note_of(size: str, artifact: str) -> str:

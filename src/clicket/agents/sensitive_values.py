@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from clicket.agents.entries import Answer, Decision, Ended, Entry, News, PlanState, Reply, Results, Tried, Use
+from clicket.agents.entries import Answer, Decision, Ended, Entry, News, PlanState, Reply, Result, Results, Tried, Use
 from clicket.model.chat import ChatMessage, Delta, ToolUse
 from clicket.model.codec import decode, encode
+from clicket.model.files import shown_in
 from clicket.safety.vault import (
     MASK,
     Secrets,
@@ -72,9 +73,11 @@ class SensitiveValues:
             return message
         if message.role == "user":  # the user's own text is not masked
             return message
+        content = self.text(message.content)
         return msgspec.structs.replace(
             message,
-            content=self.text(message.content),
+            content=content,
+            files=shown_in(content, message.files),
             thought=self.text(message.thought),
             uses=tuple(
                 msgspec.structs.replace(use, arguments=self._arguments(use.id, use.arguments)) for use in message.uses
@@ -93,7 +96,7 @@ class SensitiveValues:
                 shown = {"text": self.text(entry.text), "thought": self.text(entry.thought), "uses": uses}
                 shown["vendor"] = self._vendor(entry.vendor)
             case Results() | News():
-                shown = {"items": [msgspec.structs.replace(item, text=self.text(item.text)) for item in entry.items]}
+                shown = {"items": [self._result(item) for item in entry.items]}
             case Answer() | Decision() if self.secrets is not None:
                 shown = {"value": hide_said(entry.value, self.secrets)}
             case PlanState():
@@ -111,6 +114,10 @@ class SensitiveValues:
             return body
         steps = [{**step, "text": self.text(step["text"]), "notes": self.text(step["notes"])} for step in body["steps"]]
         return {**body, "title": self.text(body["title"]), "steps": steps}
+
+    def _result(self, item: Result) -> Result:
+        text = self.text(item.text)
+        return msgspec.structs.replace(item, text=text, files=list(shown_in(text, item.files)))
 
     def _arguments(self, id: str, arguments: str) -> str:
         return self.text(self._shown.get(id, arguments))

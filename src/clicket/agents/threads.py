@@ -21,6 +21,7 @@ from clicket.errors import AgentBusy, AgentChanged, ClicketError, Conflict, NotF
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
 from clicket.model.chat import ChatMessage
+from clicket.model.files import FileRef, files_in
 from clicket.model.ids import is_of_turn
 from clicket.model.ports import AgentHost, sleep
 from clicket.safety.vault import MASK
@@ -55,10 +56,11 @@ def turn_id(number: int) -> str:
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller sends: a message (None: it takes up any turn); the number that its turn must have, the turn's id, and the id of the
-    request, if it gave them."""
+    """What a caller sends: a message (None: it takes up any turn), which has a line for each of its files; the number that its turn must
+    have, the turn's id, and the id of the request, if it gave them."""
 
     message: str | None = None
+    files: tuple[FileRef, ...] = ()
     turn: int | None = None
     id: str = ""
     run: str = ""
@@ -264,7 +266,7 @@ class Threads:
             ending = ending_of(on_record, self._limits, record.updated_at, error)
         begun = on_record.begun or _begun_by(record)
         await Mailbox(self.tool.removeprefix("agent:")).remove(self.host, thread, on_record.heard)
-        document = document_of(number, begun.message, on_record, ending, begun.id)
+        document = document_of(number, begun.message, on_record, ending, begun.id, begun.files)
         return await self.memory.save(self.host, thread, document)
 
     def _begun(self, record: Record, thread: str, number: int) -> Begun:
@@ -274,7 +276,8 @@ class Threads:
 def _begun_by(record: Record) -> Begun:
     """Of a turn without that entry, from the arguments of its call: secrets are masked there; a recorded entry can be unsealed."""
     given = _arguments(record)
-    return Begun(message=str(given.get("message", "")), id=str(given.get("id", "")))
+    files = files_in(given.get("files"))
+    return Begun(message=str(given.get("message", "")), id=str(given.get("id", "")), files=list(files))
 
 
 def _is_same(record: Record, begun: Begun, wanted: Wanted) -> bool:
@@ -350,9 +353,12 @@ def recorded_ending(on_record: TurnRecord) -> Ended | None:
     return ending if ending is not None and ending.stopped not in ("finished", "max_steps", "repeated") else None
 
 
-def document_of(number: int, message: str, on_record: TurnRecord, ending: Ended, id: str = "") -> TurnDocument:
-    """The document of a turn. `id`: that its caller gave it."""
-    messages = [ChatMessage(role="user", content=message or "[a message that was refused]"), *on_record.messages]
+def document_of(
+    number: int, message: str, on_record: TurnRecord, ending: Ended, id: str = "", files: Iterable[FileRef] = ()
+) -> TurnDocument:
+    """The document of a turn. `id`: that its caller gave it. `files`: of the message."""
+    asked = ChatMessage(role="user", content=message or "[a message that was refused]", files=tuple(files))
+    messages = [asked, *on_record.messages]
     return ended_document(number, paired(messages), on_record.plan, ending, id)
 
 

@@ -26,6 +26,7 @@ from clicket.kernel import State
 from clicket.model import ToolResult
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, encode, without_notes
+from clicket.model.files import shown_in
 from clicket.model.names import FRONTEND
 from clicket.model.ports import Handle
 from clicket.model.record import result_of
@@ -334,7 +335,9 @@ def _shown(use: ToolUse, result: ToolResult, max_observation: int) -> Result | N
         code = "" if result.error is None else result.error.code
         return Result.of(use, result.call_id, text, failed=True, code=code, state=str(result.state))
     text = result.content
-    return Result.of(use, result.call_id, text) if len(text) <= max_observation else None
+    if len(text) > max_observation:
+        return None
+    return Result.of(use, result.call_id, text, files=shown_in(text, result.files) if result.files else ())
 
 
 def _failed(use: ToolUse, call_id: str, error: Exception) -> Result:
@@ -364,8 +367,9 @@ async def _cut(turn: Turn, use: ToolUse, result: ToolResult, max_observation: in
         whole = f"(could not be kept: {error.message})"
     turn.has_references = True
     size = "more than can be shown" if result.truncated else f"{len(text):,} characters"
-    shown = text[:max_observation] + note_of(size, whole)
-    return Result.of(use, result.call_id, shown, artifact=whole)
+    files = shown_in(text, result.files)  # their lines stay, whatever else is cut
+    shown = "\n".join([text[:max_observation] + note_of(size, whole), *(ref.line for ref in files)])
+    return Result.of(use, result.call_id, shown, artifact=whole, files=files)
 
 
 def _denial(turn: Turn, use: ToolUse) -> str | None:

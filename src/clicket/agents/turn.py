@@ -50,6 +50,7 @@ from clicket.engine.executors import TurnLog
 from clicket.engine.spend import spender_of_turn
 from clicket.errors import ClicketError, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
+from clicket.model.files import FileRef
 from clicket.model.ports import AgentHost, ChatModel, Clock, Taken
 from clicket.model.ports.spending import Spending
 from clicket.model.spend import Spender
@@ -95,6 +96,7 @@ class Turn:
         "decisions",
         "denied",
         "feed",
+        "files",
         "fork",
         "frontend",
         "has_references",
@@ -157,6 +159,7 @@ class Turn:
         output: Output[Any] | None = None,
         model: ChatModel | None = None,
         metadata: Mapping[str, Any] | None = None,
+        files: Sequence[FileRef] = (),
     ) -> None:
         """`record`: the fold of the log's entries, if it is there."""
         self.host: AgentHost = host
@@ -164,6 +167,8 @@ class Turn:
         self.thread: str = thread
         self.message: str = message
         """The user's message."""
+        self.files: tuple[FileRef, ...] = tuple(files)
+        """Those of the message."""
         self.number: int = number
         self.id: str = id  # that its caller gave it, or empty
         self.mark: str = mark
@@ -200,7 +205,7 @@ class Turn:
         """Masks values of sensitive fields in records, events and history."""
         self.masked_uses: set[str] = set()
         """Tool calls, by the model's ids, whose arguments were recorded masked and cannot be restored."""
-        self.messages: list[ChatMessage] = [*history, ChatMessage(role="user", content=message)]
+        self.messages: list[ChatMessage] = [*history, ChatMessage(role="user", content=message, files=self.files)]
         self.begins: int = len(history)
         self.open_calls: OpenCalls = OpenCalls()
         """Background calls, of this turn and earlier ones, whose results the model has not read."""
@@ -252,6 +257,10 @@ class Turn:
             then = partial(self.feed.release, held)
         raw = msgspec.to_builtins(entry)
         self._log.write(text, raw, looked_at, raw if shown is entry else msgspec.to_builtins(shown), then, soon)
+
+    def keep_files(self) -> None:
+        """With the next entry: the files of its message live as long as the turn."""
+        self._log.keep_files(self.files)
 
     async def flush(self) -> None:
         await self._log.flush()
@@ -333,6 +342,7 @@ class Turn:
             output=self.output,
             model=self.model,
             metadata=self.metadata,
+            files=self.files,
         )
 
     # Decisions of middleware.

@@ -33,6 +33,7 @@ from clicket.errors import AgentChanged, ClicketError, StoreUnavailable, UsageEr
 from clicket.kernel import AGENT, AgentState
 from clicket.model.chat import ToolOffer
 from clicket.model.codec import clean
+from clicket.model.files import FileRef
 from clicket.model.ports import AgentHost
 from clicket.safety.vault import hide_text
 
@@ -99,6 +100,7 @@ class TurnLifecycle:
         id: str = "",
         options: RunOptions = NO_OPTIONS,
         brought: Brought | None = None,
+        files: Sequence[FileRef] = (),
     ) -> tuple[AgentResult, BaseException | None]:
         """Run a turn, or continue it after a crash. Returns its result, and the exception to raise instead, if any.
 
@@ -115,7 +117,7 @@ class TurnLifecycle:
         record = TurnRecord(log.entries)
         over = recorded_ending(record)
         if done is None and over is not None:
-            done = document_of(number, message, TurnRecord(log.shown_entries), over, id)
+            done = document_of(number, message, TurnRecord(log.shown_entries), over, id, files)
             await self._taken(host, Outages(host, log), thread, record.heard)
         if done is not None:  # it had ended when its process died
             done = await self._memory.save(host, thread, done)
@@ -145,6 +147,7 @@ class TurnLifecycle:
             output=self._output_of(began, values),
             model=values.model,
             metadata=options.metadata,
+            files=files,
         )
         place = (host.caller, thread)
         self.turns[place] = turn
@@ -199,7 +202,7 @@ class TurnLifecycle:
         on_record = TurnRecord(log.shown_entries)
         ending = ending_of(on_record, self.limits, turn.clock.now(), refused.message, refused.code)
         turn.write(f"Turn {turn.number} ends: {refused.code}.", ending)
-        document = document_of(turn.number, message, on_record, ending, turn.id)
+        document = document_of(turn.number, message, on_record, ending, turn.id, turn.files)
         document = await self._saved(turn, document, AGENT.advance(AgentState.RUNNING, AgentState.ERROR))
         return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages]), refused
 
@@ -219,8 +222,10 @@ class TurnLifecycle:
             id=turn.id,
             metadata=run.options.metadata,
             at=turn.clock.now(),
+            files=list(turn.files),
             **(self._on_record if run.identity is self.identity else run.identity.on_record()),
         )
+        turn.keep_files()
         looked_at = [turn.message, *filter(None, (run.identity.system,)), *([begun.metadata] if begun.metadata else ())]
         turn.write(
             f"Turn {turn.number} begins.",

@@ -64,6 +64,8 @@ def bring(tool: TurnTool, threads: Threads, thread: str, number: int, values: Ru
 def turn_arguments(wanted: Wanted, thread: str, number: int, run: str, options: RunOptions) -> dict[str, Any]:
     """Of the call that is the turn."""
     arguments: dict[str, Any] = {"message": wanted.message, "thread": thread, "turn": number, "run": run}
+    if wanted.files:
+        arguments["files"] = msgspec.to_builtins(wanted.files)
     if wanted.id:
         arguments["id"] = wanted.id
     if options != NO_OPTIONS:

@@ -24,6 +24,7 @@ from clicket.agents.turn_lifecycle import TurnLifecycle
 from clicket.agents.turn_record import begun_in
 from clicket.engine.executors import turn_log_of
 from clicket.errors import ClicketError, UsageError
+from clicket.model.files import files_in
 from clicket.model.ports import AgentHost, StoredDocument
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
@@ -44,6 +45,7 @@ _SCHEMA = {
         "frontend": {"type": "array"},
         "id": _TEXT,
         "options": {"type": "object"},
+        "files": {"type": "array"},
     },
     "required": ["message", "thread", "turn", "run"],
     "additionalProperties": False,
@@ -174,6 +176,7 @@ class TurnTool(ToolDefaults):
                 id=bound.get("id", ""),
                 options=options_in(bound.get("options")),
                 brought=self.brought,
+                files=files_in(bound.get("files")),
             )
         finally:
             self.brought.forget(place)

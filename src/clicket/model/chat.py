@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from clicket.model.files import FileRef
+
 __all__ = [
     "ChatMessage",
     "ChatReply",
@@ -58,10 +60,17 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Of a tool's answer: the call did not succeed, and `content` says why."""
     thought: str = ""
     """What the model thought before it answered, where it tells. Shown to people; not sent back."""
+    files: tuple[FileRef, ...] = ()
+    """Images and files. `content` has a line for each; one whose line is not in it is not shown."""
     vendor: Mapping[str, Any] | None = None
     """Parts that only the model's own vendor can read, and wants back as they were: `{"anthropic": [...]}`."""
     id: str = ""
     """By which middleware names it, in the requests that middleware reads alone."""
+
+    def unseen(self, ref: FileRef, why: str) -> ChatMessage:
+        """The message for a request that does not show this file, and says why."""
+        content = self.content.replace(ref.line, ref.unseen(why))
+        return msgspec.structs.replace(self, content=content, files=tuple(each for each in self.files if each != ref))
 
     # The same names as in the JSON.
 
@@ -78,7 +87,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`schema`: the answer is to be JSON that fits it. A model that cannot guarantee that is still asked; the caller checks.
 
     `tools`: what the model may call. `tool_choice`: "none" forbids it for this answer although the tools are listed,
-    "required" asks for at least one call; neither is a promise.
+    "required" asks for at least one call; neither is a promise. `files`: the bytes of those files of its messages that the model
+    sees, by artifact; they are no part of the conversation, and not on record.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -87,6 +97,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     max_tokens: int | None = None
     tools: tuple[ToolOffer, ...] = ()
     tool_choice: Literal["auto", "none", "required"] = "auto"
+    files: Mapping[str, bytes] = {}
 
     @property
     def text(self) -> str:

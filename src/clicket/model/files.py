@@ -9,7 +9,7 @@ from __future__ import annotations
 import mimetypes
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -25,8 +25,10 @@ __all__ = [
     "Image",
     "WithFiles",
     "artifact_in",
+    "files_in",
     "files_text",
     "lines_of",
+    "pieces",
     "ref_of",
     "shown_in",
 ]
@@ -38,6 +40,8 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_
 _UNKNOWN = "application/octet-stream"
 _IN_NAME = re.compile(r"[\[\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _MAX_NAME = 120
+_MAX_IMAGE_TOKENS = 1_600
+"""Vendors make larger pictures smaller."""
 _TEXTS = ("application/json", "application/xml", "application/yaml", "application/toml", "application/x-ndjson")
 _EXTENSIONS = {
     "image/png": ".png",
@@ -117,6 +121,13 @@ class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
         return kind.startswith("text/") or kind in _TEXTS or (kind.endswith(("+json", "+xml")) and not self.is_image)
 
     @property
+    def tokens(self) -> int:
+        """About what a model counts for it."""
+        if self.is_image:
+            return min(self.width * self.height // 750 + 85, _MAX_IMAGE_TOKENS) if self.width else _MAX_IMAGE_TOKENS
+        return self.size // 4 if self.is_text else max(self.size // 20, _MAX_IMAGE_TOKENS)
+
+    @property
     def line(self) -> str:
         """What stands in the text at the place of the file; a model that does not see it reads this."""
         return self._line("")
@@ -139,6 +150,14 @@ class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 def artifact_in(source: Any) -> str | None:
     """The name of the artifact, if it is one."""
     return source if isinstance(source, str) and _ARTIFACT.fullmatch(source) else None
+
+
+def files_in(value: Any) -> tuple[FileRef, ...]:
+    """The references in plain JSON; none if it holds something else."""
+    try:
+        return msgspec.convert(value or (), tuple[FileRef, ...])
+    except msgspec.ValidationError:  # another program wrote it
+        return ()
 
 
 def plain_name(name: str) -> str:
@@ -183,6 +202,18 @@ def files_text(output: Any, files: Sequence[FileRef]) -> str:
         parts.append(part)
     text = "\n".join(parts)
     return "\n".join([text, *(ref.line for ref in files if ref.line not in text)])
+
+
+def pieces(text: str, files: Sequence[FileRef], shown: Container[str]) -> list[str | FileRef]:
+    """The text with the files whose artifacts are `shown`, each after its line. No text is blank."""
+    places = [(text.find(ref.line), ref) for ref in files if ref.artifact in shown]
+    found: list[str | FileRef] = []
+    at = 0
+    for place, ref in sorted(((place, ref) for place, ref in places if place >= 0), key=lambda each: each[0]):
+        end = place + len(ref.line)
+        found += [text[at:end], ref]
+        at = end
+    return [part for part in (*found, text[at:]) if isinstance(part, FileRef) or part.strip()]
 
 
 # What the first bytes say. Every read is bounded by `head`.

@@ -12,7 +12,7 @@ from clicket.errors import StoreUnavailable
 from clicket.kernel import CALL, State
 from clicket.model.codec import as_text, canonical, encode
 from clicket.model.event import Event
-from clicket.model.files import FileRef
+from clicket.model.files import FileRef, files_in
 from clicket.model.result import Stage, ToolError, ToolResult, failure_text, size_of
 
 __all__ = [
@@ -259,7 +259,7 @@ def _state_changed(record: Record, event: Event) -> None:
         record.output = data.get("output")
         record.content = data["content"] if record.truncated or "files" in data else as_text(record.output)
         if "files" in data:
-            record.files = msgspec.convert(data["files"], tuple[FileRef, ...])
+            record.files = files_in(data["files"])
     else:
         record.content = failure_text(event.state, error)
     record.artifact = data.get("artifact")

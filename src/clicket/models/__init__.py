@@ -22,6 +22,7 @@ pieces as they arrive.
     *_reply                       replies of a vendor, whole or streamed
     connection, clients           sending requests; one SDK client for each event loop
     server_sent_events            the parser of streams
+    file_blocks                   images and files in the forms of the vendors
     reply_builder                 a `ChatReply` from the pieces of a stream
     transcript                    conversations, tool names and ids that vendors accept
     schema_tools, schema_prompt   tool calls and schemas for models that support neither

@@ -67,6 +67,7 @@ class _Nameless:
     def __init__(self, model: Any) -> None:
         self.name = type(model).__name__
         self.typed_by: TypedBy = getattr(model, "typed_by", "text")
+        self.sees_images: bool = bool(getattr(model, "sees_images", False))
         self.chat = model.chat
 
 

@@ -17,6 +17,7 @@ from clicket.models.anthropic_reply import BlockReader
 from clicket.models.anthropic_request import conversation, goes_on_without_thought, offered
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
+from clicket.models.file_blocks import blames_files, without_files
 from clicket.models.found_tools import referenced, without_deferred
 from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
@@ -51,7 +52,7 @@ class AnthropicModel:
     `cache`: "auto" marks the prompt of an agent's request, so that the next one reads it from the vendor's cache; "off" or None does not.
     A server that refuses the marks gets requests without them. With `cache_control` in `options` the request has that alone.
 
-    `prices`, `tools`, `client` (an `AsyncAnthropic`) and the rest are as in `OpenAIModel`.
+    `prices`, `tools`, `sees_images`, `client` (an `AsyncAnthropic`) and the rest are as in `OpenAIModel`.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class AnthropicModel:
         own = options or {}
         self._api = _Messages(model, max_tokens, own, marks=cache == "auto" and "cache_control" not in own)
         self._model = model
+        self.sees_images: bool = True
         self.typed_by: TypedBy = "schema"
 
     @property
@@ -132,10 +134,11 @@ class _Messages:
 
     def body(self, request: ChatRequest, caps: Capabilities, names: Names) -> dict[str, Any]:
         request = request if caps.defer else without_deferred(request)
+        request = request if caps.files else without_files(request)
         form, schema = _form(request, caps)
         references = referenced(request) if any(offer.deferred for offer in request.tools) else frozenset()
         shown = with_schema(request) if form == "words" else request.messages
-        system, messages = conversation(shown, names, references)
+        system, messages = conversation(shown, names, references, request.files)
         most = smaller_limit(request.max_tokens, self._max_tokens) or _MAX_TOKENS
         body: dict[str, Any] = {**self._options, "model": self._model, "max_tokens": most}
         if _thinks(self._options) and goes_on_without_thought(messages):
@@ -172,6 +175,8 @@ class _Messages:
     def after_refusal(self, request: ChatRequest, caps: Capabilities, error: Any) -> Capabilities | None:
         form, _ = _form(request, caps)
         refused = error.status_code in (400, 415, 422, 501)
+        if refused and caps.files and blames_files(request, error):
+            return msgspec.structs.replace(caps, files=False)
         if refused and self._marks and caps.cache and is_repeated(request) and blames(error, _CACHING):
             return msgspec.structs.replace(caps, cache=False)
         if refused and form != "words" and blames(error, _BLAMES[form]):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from clicket.model.chat import ChatMessage, ToolOffer, ToolUse
 from clicket.model.foreign import clean, field
+from clicket.models.file_blocks import anthropic_blocks, shows_files
 from clicket.models.found_tools import found_in, in_wire_names
 from clicket.models.transcript import AssistantTurn, Names, as_object, turns
 from clicket.tools.provider_schema import shown
@@ -20,10 +21,13 @@ _BEGUN = "(The beginning of the conversation is left out.)"
 
 
 def conversation(
-    messages: Sequence[ChatMessage], names: Names, references: Collection[str] = ()
+    messages: Sequence[ChatMessage],
+    names: Names,
+    references: Collection[str] = (),
+    files: Mapping[str, bytes] = {},  # never changed
 ) -> tuple[str, list[dict[str, Any]]]:
     """The system prompt, and the other messages. Adjacent messages of one role are merged. `references`: declared tools to which
-    results of `find_tools` refer, instead of naming them."""
+    results of `find_tools` refer, instead of naming them. `files`: the bytes of those that are shown, by artifact."""
     merged: list[tuple[str, list[dict[str, Any]]]] = []
 
     def add(role: str, blocks: list[dict[str, Any]]) -> None:
@@ -34,14 +38,14 @@ def conversation(
 
     for one in turns([message for message in messages if message.role != "system"], _IDS):
         if not isinstance(one, AssistantTurn):
-            add("user", _text(one.content))
+            add("user", anthropic_blocks(one, files))
             continue
         if not merged:
             add("user", _text(_BEGUN))
         add("assistant", _written(one, names))
         if one.ids:
             answered = zip(one.ids, one.message.uses, one.results, strict=True)
-            add("user", [_result(id, use, result, names, references) for id, use, result in answered])
+            add("user", [_result(id, use, result, names, references, files) for id, use, result in answered])
     system = "\n\n".join(clean(one.content) for one in messages if one.role == "system" and one.content.strip())
     return system, [{"role": role, "content": _content(blocks)} for role, blocks in merged or [("user", [])]]
 
@@ -85,12 +89,16 @@ def _content(blocks: list[dict[str, Any]]) -> Any:
     return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
 
 
-def _result(id: str, use: ToolUse, result: ChatMessage, names: Names, references: Collection[str]) -> dict[str, Any]:
+def _result(
+    id: str, use: ToolUse, result: ChatMessage, names: Names, references: Collection[str], files: Mapping[str, bytes]
+) -> dict[str, Any]:
     found = found_in(use, result, references)
     if found:
         blocks = [{"type": "tool_reference", "tool_name": names.wire(name)} for name in found]
         return {"type": "tool_result", "tool_use_id": id, "content": blocks}
     result = in_wire_names(use, result, names)
+    if shows_files(result, files):
+        return {"type": "tool_result", "tool_use_id": id, "content": anthropic_blocks(result, files)}
     return {
         "type": "tool_result",
         "tool_use_id": id,

@@ -79,6 +79,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """The prompt may be marked for the vendor's cache."""
     defer: bool = True
     """Tools may be deferred (`ToolOffer.deferred`)."""
+    files: bool = True
+    """Images and files may be sent. One that is refused says nothing about others, so this holds for one request."""
 
 
 class Reader(Protocol):
@@ -180,7 +182,7 @@ class Connection:
                 break
             # Raised here and not above: the SDK's error holds the request, and with it the key.
             raise failed
-        self._caps = caps
+        self._caps = caps if caps.files else msgspec.structs.replace(caps, files=True)
         answer = ReplyBuilder(names, tell or ignore_delta)
         reader = api.reader(request, caps, names, answer, self.endpoint)
         if tell is None:

@@ -7,11 +7,13 @@ integration keeps beside text and calls, such as signed thoughts, goes back to i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clicket.errors import UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, Ended, ToolUse, TypedBy, Usage
+from clicket.model.files import lines_of, pieces
 from clicket.model.foreign import field
 from clicket.model.foreign_errors import translated
 from clicket.model.names import wire_names
@@ -49,6 +51,8 @@ class LangChainModel:
         names = (getattr(model, attribute, None) for attribute in ("model_name", "model", "name"))
         self.name: str = next((name for name in names if isinstance(name, str) and name), type(model).__name__)
         self.typed_by: TypedBy = "tool"
+        profile = getattr(model, "profile", None)
+        self.sees_images: bool = isinstance(profile, Mapping) and profile.get("image_inputs") is True
         self._model = model
 
     async def chat(self, request: ChatRequest) -> ChatReply:
@@ -127,12 +131,38 @@ class _Names:
 
 def _messages(request: ChatRequest, names: _Names) -> list[dict[str, Any]]:
     called = {use.id: names.wire[use.name] for message in request.messages for use in message.uses}
-    made = [_message(message, names, called) for message in request.messages]
+    made: list[dict[str, Any]] = []
+    beside: list[dict[str, Any]] = []  # not every model takes images in results, and results must follow their calls
+    for message in request.messages:
+        if beside and message.role != "tool":
+            made.append({"role": "user", "content": beside})
+            beside = []
+        parts = _image_parts(message, request.files)
+        if parts and message.role == "tool":
+            beside += parts
+        written = _message(message, names, called)
+        made.append({**written, "content": parts} if parts and message.role == "user" else written)
+    if beside:
+        made.append({"role": "user", "content": beside})
     if request.schema is not None:  # integrations have no common way to ask for a schema and for tools
         schema = json.dumps(request.schema, ensure_ascii=False, sort_keys=True)
         text = f"Answer with one JSON object that fits this JSON Schema, and with nothing else: {schema}"
         made.append({"role": "user", "content": text})
     return made
+
+
+def _image_parts(message: ChatMessage, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """The text and the images of a message, those of a result after their lines alone; none if it has no image that is shown."""
+    images = [ref for ref in message.files if ref.is_image and ref.artifact in files and ref.line in message.content]
+    text = lines_of(images) if message.role == "tool" else message.content
+    parts: list[dict[str, Any]] = []
+    for part in pieces(text, images, files) if images else ():
+        if isinstance(part, str):
+            parts.append({"type": "text", "text": part})
+        else:
+            data = b64encode(files[part.artifact]).decode()
+            parts.append({"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}})
+    return parts
 
 
 def _message(message: ChatMessage, names: _Names, called: dict[str, str]) -> dict[str, Any]:

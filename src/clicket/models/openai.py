@@ -18,6 +18,7 @@ from clicket.errors import UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer, TypedBy
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
+from clicket.models.file_blocks import blames_files, openai_parts, shows_files, without_files
 from clicket.models.found_tools import in_wire_names
 from clicket.models.openai_reply import ChatReader
 from clicket.models.prices import Prices
@@ -50,6 +51,7 @@ _BLAMES_STRICT = ("strict", *SCHEMA_WORDS)
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _IDS = re.compile(r"[!-~]{1,40}")
 _MAX_DESCRIPTION = 1_024
+_OF_RESULTS: dict[str, Any] = {"type": "text", "text": "[The images and files that the results above name:]"}
 
 
 class OpenAIModel:
@@ -58,7 +60,7 @@ class OpenAIModel:
     `prices` are those of a million tokens, `{"input": 3.0, "output": 15.0, "cached": 0.3}`, for `usage.cost`. `tools="schema"`
     asks for tool calls by structured output, for models without tools; "auto" does so when a server refuses tools, "native"
     never. `typed_by` is how an agent asks for an answer of a type: by "schema" from OpenAI and Azure, by a "tool" from other servers; it
-    can be set. `api="responses"` uses the Responses API, which keeps a model's reasoning from step to step; the vendor stores nothing
+    can be set. `sees_images` may be set to False, for a model that reads only text. `api="responses"` uses the Responses API, which keeps a model's reasoning from step to step; the vendor stores nothing
     unless `options` has `store`. `client` is an `AsyncOpenAI` of your own, which you close. Without it connections stay open until
     `close()` or the end of the event loop, and a model can be used from any loop.
     """
@@ -95,6 +97,7 @@ class OpenAIModel:
         self._model = model
         # Other servers that bind the answer to a schema often do so from its first letter, and then no tool can be called.
         own = getattr(client, "base_url", None) or self._connection.address
+        self.sees_images: bool = True
         self.typed_by: TypedBy = "schema" if tools == "schema" or _is_openai(own) else "tool"
 
     @property
@@ -132,6 +135,7 @@ class _Chat:
         self._options = dict(options)
 
     def body(self, request: ChatRequest, caps: Capabilities, names: Names) -> dict[str, Any]:
+        request = request if caps.files else without_files(request)
         form = _FORMS[caps.form] if request.schema is not None else "words"
         body: dict[str, Any] = {**self._options, "model": self._model}
         messages = request.messages
@@ -156,7 +160,8 @@ class _Chat:
         most = smaller_limit(request.max_tokens, self._max_tokens)
         if most is not None:
             body[caps.limit] = most
-        return {**body, "messages": [part for one in turns(messages, _IDS) for part in _written(one, names)]}
+        files = request.files
+        return {**body, "messages": [part for one in turns(messages, _IDS) for part in _written(one, names, files)]}
 
     async def send(self, client: Any, body: dict[str, Any], caps: Capabilities, *, streamed: bool) -> Any:
         if not streamed:
@@ -167,6 +172,8 @@ class _Chat:
 
     def after_refusal(self, request: ChatRequest, caps: Capabilities, error: Any) -> Capabilities | None:
         refused = is_refusal(error)
+        if refused and caps.files and blames_files(request, error):
+            return msgspec.structs.replace(caps, files=False)
         if refused and error.body and caps.limit_may_differ and blames(error, (caps.limit,)):
             limit = _LIMITS[1] if caps.limit == _LIMITS[0] else _LIMITS[0]
             return msgspec.structs.replace(caps, limit=limit, limit_may_differ=False)
@@ -210,9 +217,10 @@ def _function(offer: ToolOffer, names: Names) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _written(one: ChatMessage | AssistantTurn, names: Names) -> list[dict[str, Any]]:
+def _written(one: ChatMessage | AssistantTurn, names: Names, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
     if not isinstance(one, AssistantTurn):
-        return [{"role": one.role, "content": one.content}]
+        shows = one.role == "user" and shows_files(one, files)
+        return [{"role": one.role, "content": openai_parts(one, files) if shows else one.content}]
     message = one.message
     if not message.uses:
         return [{"role": "assistant", "content": message.content}]
@@ -220,7 +228,20 @@ def _written(one: ChatMessage | AssistantTurn, names: Names) -> list[dict[str, A
         {"id": id, "type": "function", "function": {"name": names.wire(use.name), "arguments": as_object_text(use)}}
         for id, use in zip(one.ids, message.uses, strict=True)
     ]
-    param = {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+    param: dict[str, Any] = {"role": "assistant", "content": message.content or None, "tool_calls": calls}
     results = (in_wire_names(use, result, names) for use, result in zip(message.uses, one.results, strict=True))
     answered = zip(one.ids, results, strict=True)
-    return [param, *({"role": "tool", "tool_call_id": id, "content": failure_text(result)} for id, result in answered)]
+    written = [
+        param,
+        *({"role": "tool", "tool_call_id": id, "content": failure_text(result)} for id, result in answered),
+    ]
+    shown = [part for result in one.results if shows_files(result, files) for part in _beside(result, files)]
+    # Results take only text, and must follow their calls directly.
+    beside: list[dict[str, Any]] = [{"role": "user", "content": [_OF_RESULTS, *shown]}] if shown else []
+    return [*written, *beside]
+
+
+def _beside(result: ChatMessage, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """The files of a result, each after its line."""
+    lines = "\n".join(ref.line for ref in result.files if ref.artifact in files)
+    return openai_parts(msgspec.structs.replace(result, content=lines), files)

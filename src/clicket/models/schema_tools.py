@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse, TypedBy
+from clicket.model.files import FileRef
 from clicket.model.ports.services import ChatModel, StreamingModel
 from clicket.models.transcript import AssistantTurn, as_object, turns, uses_tools
 from clicket.tools.provider_schema import shown
@@ -33,6 +34,7 @@ class SchemaTools:
 
     def __init__(self, model: ChatModel) -> None:
         self.name: str = model.name
+        self.sees_images: bool = bool(getattr(model, "sees_images", False))
         self.typed_by: TypedBy = "schema" if getattr(model, "typed_by", "text") == "schema" else "text"
         self._model = model
 
@@ -73,8 +75,9 @@ def _plain(request: ChatRequest) -> ChatRequest:
     if len(messages) > 1 and messages[1].role == "system":
         messages[:2] = [ChatMessage(role="system", content=f"{messages[1].content}\n\n{messages[0].content}")]
     return ChatRequest(
-        messages=tuple(messages), schema=_schema(request), schema_name="step", max_tokens=request.max_tokens
-    )
+        messages=tuple(messages), schema=_schema(request), schema_name="step", max_tokens=request.max_tokens,
+        files=request.files,
+    )  # fmt: skip
 
 
 def _offered(request: ChatRequest) -> str:
@@ -89,21 +92,22 @@ def _plain_messages(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
     """The conversation without tool messages: user and assistant alternate."""
     plain: list[ChatMessage] = []
 
-    def add(role: Any, text: str) -> None:
+    def add(role: Any, text: str, files: tuple[FileRef, ...] = ()) -> None:
         if plain and plain[-1].role == role and role != "system":
-            plain[-1] = ChatMessage(role=role, content=f"{plain[-1].content}\n\n{text}")
+            last = plain[-1]
+            plain[-1] = ChatMessage(role=role, content=f"{last.content}\n\n{text}", files=(*last.files, *files))
         else:
-            plain.append(ChatMessage(role=role, content=text))
+            plain.append(ChatMessage(role=role, content=text, files=files))
 
     for one in turns(messages, _ANY):
         if not isinstance(one, AssistantTurn):
-            add(one.role, one.content)
+            add(one.role, one.content, one.files)
             continue
         calls = [{"tool": use.name, "arguments": as_object(use)} for use in one.message.uses]
         written: list[Any] = calls or [{"answer": one.message.content}]
         add("assistant", "\n".join(json.dumps(part, ensure_ascii=False) for part in written))
         for use, result in zip(one.message.uses, one.results, strict=True):
-            add("user", f"{'Error' if result.failed else 'Result'} of {use.name}:\n{result.content}")
+            add("user", f"{'Error' if result.failed else 'Result'} of {use.name}:\n{result.content}", result.files)
     return plain
 
 

@@ -122,7 +122,7 @@ def _paired(uses: Sequence[ToolUse], given: Sequence[ChatMessage]) -> tuple[tupl
 
 def _strays(results: Sequence[ChatMessage]) -> list[ChatMessage]:
     """Results without a call become messages of the user."""
-    return [ChatMessage(role="user", content=f"A tool answered: {one.content}") for one in results]
+    return [ChatMessage(role="user", content=f"A tool answered: {one.content}", files=one.files) for one in results]
 
 
 def _id(id: str, taken: set[str], fits: re.Pattern[str]) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Protocol, Unpack
 
 from clicket.engine import CallHandle, Engine
-from clicket.engine.executors import entries_in, grant, name_of
+from clicket.engine.executors import entries_in, grant, keep_files, name_of, read_artifact
 from clicket.engine.hub import ThreadHub
 from clicket.engine.journal import Entry, Fenced
 from clicket.engine.live_call import Call, Origin
@@ -19,6 +19,7 @@ from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.model import Arguments, CallOptions, Event, Record, ToolCall, ToolResult, fold, read
 from clicket.model.chat import ToolOffer
 from clicket.model.codec import decode, encode
+from clicket.model.files import File, FileRef
 from clicket.model.names import AGENT_TAG
 from clicket.model.ports import Clock, Duplicate, Query, Records, Store, Stored, agree
 from clicket.model.ports.host import Taken, Watch
@@ -221,6 +222,14 @@ class Host:
         await engine.store.put_artifact(name, pieces, keep_until=engine.clock.now() + engine.limits.memory_retention)
         await grant(engine.store, self.caller, name)
         return name
+
+    async def keep_files(self, files: Sequence[File]) -> list[FileRef]:
+        engine = self._engine
+        until = engine.clock.now() + engine.limits.memory_retention
+        return await keep_files(engine.store, self.caller, files, keep_until=until)
+
+    async def read_file(self, artifact: str, most: int) -> bytes:
+        return await read_artifact(self._engine.store, self.caller, artifact, 0, most)
 
     async def release_calls(self, thread: str) -> None:
         await self._engine.store.release(self.caller, thread)

@@ -33,6 +33,7 @@ class RecordingModel:
     def __init__(self, model: ChatModel, path: str | os.PathLike[str]) -> None:
         self.name: str = model.name
         self.typed_by: TypedBy = getattr(model, "typed_by", "text")
+        self.sees_images: bool = bool(getattr(model, "sees_images", False))
         self._model = model
         self._path = Path(path)
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,12 +55,20 @@ class RecordingModel:
 
 
 class ReplayModel:
-    """Replies from a file of `RecordingModel`. A request that was recorded several times gets its replies in that order. `typed_by`: that
-    of the recorded model."""
+    """Replies from a file of `RecordingModel`. A request that was recorded several times gets its replies in that order. `typed_by`
+    and `sees_images`: those of the recorded model."""
 
-    def __init__(self, path: str | os.PathLike[str], *, name: str = "replay", typed_by: TypedBy = "text") -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str = "replay",
+        typed_by: TypedBy = "text",
+        sees_images: bool = False,
+    ) -> None:
         self.name: str = name
         self.typed_by: TypedBy = typed_by
+        self.sees_images = sees_images
         self._path = Path(path)
         self._answers: dict[str, list[ChatReply]] = {}
         self._asked: dict[str, Any] = {}
@@ -114,7 +123,7 @@ def _plain(value: ChatRequest | ChatReply) -> Any:
 
 def _shown(request: ChatRequest) -> Any:
     """Masked before it is digested, so that requests that differ only in a key are equal."""
-    return hide(_plain(request))
+    return hide(_plain(msgspec.structs.replace(request, files={})))
 
 
 def _digest(shown: Any) -> str:

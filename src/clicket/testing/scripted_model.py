@@ -25,9 +25,9 @@ class ScriptedModel:
     - a `ChatReply`, returned unchanged; an exception, raised, and raised again for further requests if it is the last answer;
     - a function of the request, sync or async, that returns one of these.
 
-    `requests` holds the requests. A model that is made again after a crash continues its script: it skips its answers that the
-    conversation, or the turn, already has. `position="transcript"` selects the answer by the number of assistant messages in the
-    request, whatever their content.
+    `requests` holds the requests. `sees_images`: they have the bytes of images and files. A model that is made again after a crash
+    continues its script: it skips its answers that the conversation, or the turn, already has. `position="transcript"` selects the
+    answer by the number of assistant messages in the request, whatever their content.
     """
 
     def __init__(
@@ -37,11 +37,13 @@ class ScriptedModel:
         name: str = "scripted",
         position: Literal["counter", "transcript"] = "counter",
         typed_by: TypedBy = "text",
+        sees_images: bool = False,
     ) -> None:
         if position not in ("counter", "transcript"):
             raise UsageError(f"position must be 'counter' or 'transcript', not {position!r}.")
         self.name = name
         self.typed_by: TypedBy = typed_by
+        self.sees_images = sees_images
         self.requests: list[ChatRequest] = []
         self._answers = list(answers)
         self._by_transcript = position == "transcript"

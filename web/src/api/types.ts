@@ -191,6 +191,7 @@ export interface CallRecord {
   content: string;
   truncated: boolean;
   artifact: string | null;
+  files: FileRef[];
   cached: boolean;
   priority: number;
   timeout: number | null;
@@ -253,6 +254,7 @@ export interface ChatMessage {
   tool_call_id?: string;
   failed?: boolean;
   thought?: string;
+  files?: FileRef[];
   vendor?: Vendor | null;
   id?: string;
 }
@@ -307,6 +309,16 @@ export interface FeedEvent {
   thread: string;
   caller: string;
   tool: string;
+}
+
+/** A file that is kept as an artifact. `width` and `height`: of an image, in pixels, if they are known. */
+export interface FileRef {
+  artifact: string;
+  media_type: string;
+  size: number;
+  name?: string;
+  width?: number;
+  height?: number;
 }
 
 /** What became of one time of a schedule, or of several that were missed. */

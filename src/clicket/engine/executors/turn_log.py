@@ -14,6 +14,7 @@ from clicket.engine.journal import Journal, OnDurable
 from clicket.engine.live_call import Call
 from clicket.model import Event
 from clicket.model.codec import decode, encode
+from clicket.model.files import FileRef
 from clicket.safety.vault import Vault, any_token, hide, hide_text
 
 __all__ = ["TurnLog", "entries_in"]
@@ -103,6 +104,11 @@ class TurnLog:
             journal.commit_soon(self.entry, on_durable)
         else:
             journal.commit_with_next(self.entry, on_durable)
+
+    def keep_files(self, files: Sequence[FileRef]) -> None:
+        """With the next entry: the turn's call names these files, so that they live as long as it does."""
+        for ref in dict.fromkeys(files):
+            self._journal.name_artifact(self.entry, ref.artifact, ref.size)
 
     async def note(self, text: str) -> None:
         """Record something that is no entry. When it is durable this process owns the turn, or `entry.fenced` says that it does not."""

@@ -17,6 +17,7 @@ def prompt_tokens(request: ChatRequest) -> int:
     for message in request.messages:
         size += 16 + len(message.content.encode("utf-8", "replace"))
         size += sum(32 + len(use.name) + len(use.arguments.encode("utf-8", "replace")) for use in message.uses)
+        size += sum(ref.tokens * _BYTES for ref in message.files if ref.artifact in request.files)
         if message.vendor:
             size += len(encode(message.vendor))
     for tool in request.tools:

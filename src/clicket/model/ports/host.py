@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 from clicket.errors import ClicketError
 from clicket.model import Arguments, CallOptions, Event, Record, ToolResult
 from clicket.model.chat import ToolOffer
+from clicket.model.files import File, FileRef
 from clicket.model.ports.caller import Handle
 from clicket.model.ports.clock import Clock
 from clicket.model.ports.records import Records
@@ -121,6 +122,14 @@ class AgentHost(Protocol):
 
     async def keep(self, data: bytes) -> str:
         """Store a file for as long as threads are kept; returns its name."""
+        ...
+
+    async def keep_files(self, files: Sequence[File]) -> list[FileRef]:
+        """As `keep`, for files of a message. `NotFound`: the caller may not read an artifact that one names."""
+        ...
+
+    async def read_file(self, artifact: str, most: int) -> bytes:
+        """The first `most` bytes of a file that the caller may read; `NotFound` otherwise."""
         ...
 
     async def release_calls(self, thread: str) -> None:

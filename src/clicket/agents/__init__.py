@@ -16,6 +16,7 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     verdicts                    what it decides
     model_request, model_chain  one request to one model; to several models, one after the other
     model_holds                 which models are held, shared through the store
+    user_message, attached_files images and files of messages; their bytes in a request
     context_window, read_result requests that fit the model; reading on in a long result
     entries, event_feed         recorded entries as events; live events of this process
     event_stream                recorded, then live events of a thread
@@ -46,6 +47,7 @@ from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_lifecycle import Drive
 from clicket.agents.turn_limits import Limits, Stopped
+from clicket.agents.user_message import Message, UserMessage
 from clicket.agents.verdicts import Change, Edit, Pass, Refuse
 from clicket.errors import AgentBusy
 from clicket.kernel import AgentState
@@ -63,6 +65,7 @@ __all__ = [
     "Edit",
     "Limits",
     "Loop",
+    "Message",
     "Middleware",
     "Page",
     "Pass",
@@ -78,4 +81,5 @@ __all__ = [
     "Turn",
     "TurnDocument",
     "TurnStopped",
+    "UserMessage",
 ]

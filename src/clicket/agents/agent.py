@@ -18,7 +18,7 @@ from clicket.agents.event_feed import FeedReader
 from clicket.agents.event_stream import position_of
 from clicket.agents.frontend_tool import FrontendTool
 from clicket.agents.identity import Identity
-from clicket.agents.mailbox import Message, When
+from clicket.agents.mailbox import QueuedMessage, When
 from clicket.agents.memory import Page
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
@@ -255,6 +255,10 @@ class Agent(Generic[T]):
             return msgspec.structs.replace(result, value=output.typed(result.value))
         return result
 
+    async def keep_files(self, message: Message | UserMessage) -> UserMessage:
+        """The message with its files stored, as `run`, `begin` and `stream` do it: they take it, too."""
+        return await kept(self._host, message)
+
     async def _said(self, message: Any) -> Any:
         return message if isinstance(message, str) else await kept(self._host, message)
 
@@ -306,7 +310,7 @@ class Agent(Generic[T]):
 
         `turn`, `id`: as in `run`; if the thread has that turn, its number is returned. `run`: an id of the request; a turn of another
         request is another turn, also with the same message. `frontend`: tools that the caller's own program runs, for this
-        turn only; a call of one waits for a result from that program (`clicket.runtime.runtime.calls.external_calls.complete_own`). The
+        turn only; a call of one waits for a result from that program (`clicket.runtime.calls.external_calls.complete_own`). The
         other options are as in `run`.
         """
         wanted = _wanted(await self._said(message), thread, turn, id, run)
@@ -374,7 +378,7 @@ class Agent(Generic[T]):
 
     async def send(
         self,
-        message: str,
+        message: Message | UserMessage,
         *,
         thread: str = "default",
         when: When = "next",
@@ -390,19 +394,18 @@ class Agent(Generic[T]):
         next one. `id`: a text of yours; sent again with the same text it is the same message, with another one `Conflict`. The other
         options are those of the turn that it begins, as in `run`. `stop` holds the queue until the next `send`, `run` or `resume`.
         """
-        text = _checked(message, thread)
+        wanted = _wanted(await self._said(message), thread, None, id)
         if when not in ("next", "now", "interrupt"):
             raise UsageError(f"when is 'next', 'now' or 'interrupt', not {when!r}.")
-        if id is not None:
-            check_name("id", id)
         host, mailbox = self._host, self._tool.mailbox
         given = taken(options, output)
         if given.values.model is not None:
             raise UsageError(
                 "a message in the queue may begin its turn in another process: give the model to the agent, not to send."
             )
-        sent = Message(
-            id=id or new_id(), text=text, when=when, at=host.clock.now(), thread=thread, caller=host.caller,
+        text = wanted.message or ""
+        sent = QueuedMessage(
+            id=id or new_id(), text=text, files=list(wanted.files), when=when, at=host.clock.now(), thread=thread, caller=host.caller,
             scopes=sorted(host.scopes), requesters=sorted(host.requesters), options=msgspec.to_builtins(given.options),
         )  # fmt: skip
         is_new = await self._turn_of(sent.id, text, thread) is None and await mailbox.put(host, sent)
@@ -437,7 +440,7 @@ class Agent(Generic[T]):
                 with suppress(ClicketError):
                     await self._host.outcome(turn_id(number), inner)
 
-    async def queued(self, thread: str = "default") -> list[Message]:
+    async def queued(self, thread: str = "default") -> list[QueuedMessage]:
         """The messages of a thread that wait for a turn, in their order."""
         check_name("thread", thread)
         return await self._tool.mailbox.list(self._host, thread)

@@ -13,7 +13,7 @@ import msgspec
 from clicket.agents.turn import Turn
 from clicket.errors import NotFound
 from clicket.model.chat import ChatRequest
-from clicket.model.files import FileRef
+from clicket.model.files import PICTURES, FileRef
 from clicket.model.ports import ChatModel
 
 __all__ = ["FileCache", "with_files"]
@@ -28,7 +28,7 @@ _MAX_BYTES = 18 * 1024 * 1024
 _MAX_FILES = 20
 """In a request with more images a vendor refuses those of high resolution."""
 _MAX_SIDE = 8_000
-_SHOWN = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
+_SHOWN = (*PICTURES, "application/pdf")
 _MAX_CACHED = 32 * 1024 * 1024
 _BLIND = "this model reads only text"
 _READ = "read it with read_result"

@@ -196,6 +196,7 @@ class Heard(Entry, frozen=True, kw_only=True):
 
     id: str
     text: str
+    files: list[FileRef] = []
 
 
 class Restart(Entry, frozen=True, kw_only=True):
@@ -346,8 +347,7 @@ def _facts_of(entry: Entry) -> Iterator[Fact]:
         case Begun():
             for change in entry.states:
                 yield _state(change.before, change.after)
-            files = {"files": msgspec.to_builtins(entry.files)} if entry.files else {}
-            yield "message", {"role": "user", "text": entry.message, **files}
+            yield "message", {"role": "user", "text": entry.message, **_files(entry.files)}
         case Reply():
             yield from _facts_of_reply(entry)
         case Answer():
@@ -356,7 +356,7 @@ def _facts_of(entry: Entry) -> Iterator[Fact]:
             about = {"id": entry.use} if entry.use else {}
             yield "decision", {"by": entry.by, "on": entry.on, "value": entry.value, **about}
         case Heard():
-            yield "message", {"role": "user", "text": entry.text, "id": entry.id}
+            yield "message", {"role": "user", "text": entry.text, "id": entry.id, **_files(entry.files)}
         case Restart():
             yield "restart", {"why": entry.why}
         case Tried():
@@ -368,6 +368,10 @@ def _facts_of(entry: Entry) -> Iterator[Fact]:
         case Ended():
             yield _state(AgentState.RUNNING, entry.state)
             yield _fact_of_end(entry)
+
+
+def _files(files: list[FileRef]) -> dict[str, Any]:
+    return {"files": msgspec.to_builtins(files)} if files else {}
 
 
 def _state(before: AgentState, after: AgentState) -> Fact:

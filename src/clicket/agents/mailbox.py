@@ -15,9 +15,10 @@ import msgspec
 from clicket.agents.memory import key_of
 from clicket.errors import Conflict, StoreUnavailable
 from clicket.model.codec import encode
+from clicket.model.files import FileRef
 from clicket.model.ports import AgentHost, DocumentWrite, StoredDocument
 
-__all__ = ["HELD", "QUEUE", "Mailbox", "Message", "When", "waiting"]
+__all__ = ["HELD", "QUEUE", "Mailbox", "QueuedMessage", "When", "waiting"]
 
 QUEUE = "agent.queue"
 SENT = "agent.sent"
@@ -31,7 +32,7 @@ _ATTEMPTS = 50
 _MAX_WAITING = 1_000
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`caller`, `scopes`, `requesters`: in whose name its turn begins, in any process. `options`: of that turn, as they are recorded."""
 
     id: str
@@ -42,15 +43,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     caller: str = ""
     scopes: list[str] = []
     requesters: list[str] = []
+    files: list[FileRef] = []
     options: dict[str, Any] = {}
     key: str = ""
     """Of its document."""
 
 
-_message = msgspec.json.Decoder(Message)
+_message = msgspec.json.Decoder(QueuedMessage)
 
 
-def waiting(host: AgentHost, document: StoredDocument) -> Message | None:
+def waiting(host: AgentHost, document: StoredDocument) -> QueuedMessage | None:
     """The message of a document of the kind `QUEUE`; None: it cannot be read."""
     try:
         body = host.reveal(QUEUE, document.key, document.body)
@@ -69,7 +71,7 @@ class Mailbox:
     def _key(self, host: AgentHost, thread: str) -> str:
         return key_of(host.caller, thread, self._agent)
 
-    async def put(self, host: AgentHost, message: Message) -> bool:
+    async def put(self, host: AgentHost, message: QueuedMessage) -> bool:
         """Store a message; False: it was sent before, with the same text. `Conflict`: its id was used for another one."""
         key = self._key(host, message.thread)
         place = f"{key}/{0 if message.when == 'interrupt' else 1}{message.at:017.6f}-{sha256(message.id.encode()).hexdigest()[:16]}"
@@ -92,7 +94,7 @@ class Mailbox:
                 return True
         raise StoreUnavailable(f"too many processes send messages to thread {message.thread!r} at once.")
 
-    async def list(self, host: AgentHost, thread: str) -> list[Message]:
+    async def list(self, host: AgentHost, thread: str) -> list[QueuedMessage]:
         """In the order in which turns take them."""
         key = self._key(host, thread)
         documents = await host.records.documents(QUEUE, after=f"{key}/", limit=_MAX_WAITING)

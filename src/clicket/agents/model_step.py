@@ -134,7 +134,7 @@ class Thinker:
         turn.bell = rung
         for message in await mailbox.list(host, thread):
             if message.when == "now" and message.id not in (turn.id, *turn.heard):
-                turn.hear(message.id, message.text)
+                turn.hear(message)
 
     async def _request(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatRequest:
         chain = turn.middleware

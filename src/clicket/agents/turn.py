@@ -38,7 +38,7 @@ from clicket.agents.entries import (
 )
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import both
-from clicket.agents.mailbox import Mailbox
+from clicket.agents.mailbox import Mailbox, QueuedMessage
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.sensitive_values import SensitiveValues
@@ -353,24 +353,21 @@ class Turn:
         entry = Decision(step=step, by=method.by, on=method.on, value=value, use=use, at=self.clock.now())
         self.write(f"Step {step}: {method.by} decides in {method.on}.", entry, (value,), True)
 
-    def hear(self, id: str, text: str) -> None:
+    def hear(self, message: QueuedMessage) -> None:
         """Take a message that has come while the turn runs: the model reads it with the next request."""
-        self.write(
-            f"Step {self.steps + 1}: a message has come.",
-            Heard(step=self.steps + 1, id=id, text=text, at=self.clock.now()),
-            (text,),
-        )
-        self._take_heard(id, text)
+        heard = Heard(step=self.steps + 1, id=message.id, text=message.text, files=message.files, at=self.clock.now())
+        self.write(f"Step {self.steps + 1}: a message has come.", heard, (message.text,))
+        self._take_heard(heard)
         self.decisions.are_new = True
 
-    def _take_heard(self, id: str, text: str) -> None:
-        self.heard.append(id)
-        self.messages.append(ChatMessage(role="user", content=text))
+    def _take_heard(self, heard: Heard) -> None:
+        self.heard.append(heard.id)
+        self.messages.append(ChatMessage(role="user", content=heard.text, files=tuple(heard.files)))
 
     def take_edits(self) -> None:
         """Apply what is on record of the next request: messages that came before it, and edits."""
         for heard in self._replay.heard.pop(self.steps + 1, ()):
-            self._take_heard(heard.id, heard.text)
+            self._take_heard(heard)
         for edit in self.decisions.begin_step(self.steps + 1):
             self.take_edit(edit)
 

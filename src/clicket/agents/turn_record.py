@@ -130,7 +130,7 @@ class TurnRecord:
             case Heard():
                 self.heard.append(entry.id)
                 branch.heard[entry.step].append(entry)
-                self._read(entry.fork, (ChatMessage(role="user", content=entry.text),))
+                self._read(entry.fork, (ChatMessage(role="user", content=entry.text, files=tuple(entry.files)),))
             case Answer():
                 branch.answers[entry.step] = entry
             case Decision():

@@ -87,7 +87,7 @@ async def work_off(tool: TurnTool, host: AgentHost, thread: str) -> dict[str, in
         _, running = await threads.settled(thread)
         if running is not None:
             return taken
-        wanted = Wanted(message=first.text, id=first.id)
+        wanted = Wanted(message=first.text, files=tuple(first.files), id=first.id)
         try:
             given = Taking(options_in(first.options), NO_VALUES)
             taken[first.id] = await begin(tool, threads, tool.latest, wanted, thread, given)

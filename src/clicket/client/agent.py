@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from clicket.agents import AgentEvent, AgentResult, AgentState, Limits, Page, Sent, ThreadView
+from clicket.agents import AgentEvent, AgentResult, AgentState, Limits, Message, Page, Sent, ThreadView
 from clicket.agents.mailbox import When
 from clicket.agents.output import Output
 from clicket.agents.run_options import taken
@@ -26,6 +26,7 @@ from clicket.client.connection import (
     decoded_field,
     path_segment,
 )
+from clicket.client.files import message_body
 from clicket.errors import ClicketError, Conflict
 from clicket.model.chat import ChatMessage
 from clicket.model.ids import new_id
@@ -90,7 +91,7 @@ class RemoteAgent:
 
     async def run(
         self,
-        message: str,
+        message: Message,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -99,13 +100,14 @@ class RemoteAgent:
         **options: Unpack[TurnOptions],
     ) -> AgentResult:
         """Run one turn and wait for its end. A turn that failed raises its error. Cancelling the wait does not stop the turn. `turn` and
-        `id` as in `Agent.run`."""
+        `id` as in `Agent.run`. Files of the message are uploaded."""
         kind, more = _taken(output, options)
+        said = await message_body(self._connection, message)
         is_named = turn is not None or id is not None
         while True:
             number = turn if is_named else await self._next(thread)
             try:
-                ended = await self._ended(message, thread, number, id, more)
+                ended = await self._ended(said, thread, number, id, more)
             except Conflict:  # another message took this number
                 if is_named:
                     raise
@@ -118,7 +120,7 @@ class RemoteAgent:
             return AgentResult(**same)
 
     async def _ended(
-        self, message: str, thread: str, turn: int | None, id: str | None, more: dict[str, Any]
+        self, message: str | list[Any], thread: str, turn: int | None, id: str | None, more: dict[str, Any]
     ) -> _EndedTurn:
         while True:
             answer = await self._post(message, thread, turn=turn, id=id, wait=_WAIT, **more)
@@ -128,7 +130,7 @@ class RemoteAgent:
 
     async def begin(
         self,
-        message: str,
+        message: Message,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -138,11 +140,12 @@ class RemoteAgent:
     ) -> int:
         """Start a turn, and return its number as soon as it is durable in the server's store; `turn` and `id` as in `Agent.run`."""
         _, more = _taken(output, options)
+        said = await message_body(self._connection, message)
         is_named = turn is not None or id is not None
         while True:
             number = turn if is_named else await self._next(thread)
             try:
-                answer = await self._post(message, thread, turn=number, id=id, wait=0, **more)
+                answer = await self._post(said, thread, turn=number, id=id, wait=0, **more)
             except Conflict:
                 if is_named:
                     raise
@@ -151,7 +154,7 @@ class RemoteAgent:
 
     async def stream(
         self,
-        message: str,
+        message: Message,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -165,9 +168,10 @@ class RemoteAgent:
         is_named = turn is not None or id is not None
         after = ""
         reconnection = Reconnection()
+        said = await message_body(self._connection, message)
         turn = turn if is_named else await self._next(thread)
         while True:
-            source = self._read(thread, after, follow=True) if after else self._send(message, thread, turn, id, more)
+            source = self._read(thread, after, follow=True) if after else self._send(said, thread, turn, id, more)
             try:
                 async with aclosing(source) as events:
                     async for event in events:
@@ -187,7 +191,7 @@ class RemoteAgent:
 
     async def send(
         self,
-        message: str,
+        message: Message,
         *,
         thread: str = "default",
         when: When = "next",
@@ -247,7 +251,7 @@ class RemoteAgent:
         view = await self.look(thread)
         return None if view.state is AgentState.RUNNING else view.turns + 1
 
-    async def _post(self, message: str, thread: str, **more: Any) -> Any:
+    async def _post(self, message: str | list[Any], thread: str, **more: Any) -> Any:
         """Send a message until the server answers. The number makes it the same turn, however often it is sent."""
         path = f"{self._path(thread)}/messages"
         body = self._body(message, **more)
@@ -256,7 +260,7 @@ class RemoteAgent:
         except ProblemResponse as refused:
             raise refused.problem.error() from None
 
-    def _body(self, message: str, **more: Any) -> dict[str, Any]:
+    def _body(self, message: str | list[Any], **more: Any) -> dict[str, Any]:
         body = {"message": message, "agent": self.name, **more}
         return {name: value for name, value in body.items() if value is not None}
 
@@ -279,7 +283,7 @@ class RemoteAgent:
         return self._events(f"{self._path(thread)}/events", query=query, last_id=after or None)
 
     def _send(
-        self, message: str, thread: str, turn: int | None, id: str | None, more: dict[str, Any]
+        self, message: str | list[Any], thread: str, turn: int | None, id: str | None, more: dict[str, Any]
     ) -> AsyncGenerator[AgentEvent, None]:
         body = self._body(message, turn=turn, id=id, stream=True, **more)
         return self._events(f"{self._path(thread)}/messages", body=body)

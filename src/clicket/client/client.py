@@ -20,6 +20,7 @@ from clicket.client.cache import Cache
 from clicket.client.connection import Connection, Problem, ProblemResponse, decoded, path_segment
 from clicket.client.credentials import Credentials
 from clicket.client.external_calls import complete, emit, fail, heartbeat, report_progress
+from clicket.client.files import upload
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.notices import Notices
@@ -30,7 +31,7 @@ from clicket.client.subscription import Subscription
 from clicket.client.unknown_outcomes import resolve, unknown
 from clicket.client.workers import Workers
 from clicket.engine import Progress, Recovered
-from clicket.engine.executors import ArtifactSource, chunks_of
+from clicket.engine.executors import ArtifactSource
 from clicket.engine.people.audit import AuditEntry
 from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.kernel import State
@@ -416,10 +417,7 @@ class Client:
     async def put_artifact(self, data: ArtifactSource) -> str:
         """Store a file on the server and return its name, which is passed to tools. `data`: bytes, a `pathlib.Path`, an open binary file,
         or an iterable or async iterable of bytes; all but bytes are sent in chunks, as they come."""
-        headers = {"content-type": "application/octet-stream"}
-        async with aclosing(chunks_of(data)) as chunks:
-            raw = data if isinstance(data, bytes) else chunks
-            return await self._connection.read_field("POST", "/artifacts", "id", str, raw=raw, headers=headers)
+        return await upload(self._connection, data)
 
 
 def _with_id(request: ToolCall) -> ToolCall:

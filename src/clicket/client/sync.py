@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Iterator
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack
 
-from clicket.agents import AgentEvent, AgentResult, AgentState, Page, Sent, ThreadView
+from clicket.agents import AgentEvent, AgentResult, AgentState, Message, Page, Sent, ThreadView
 from clicket.agents.mailbox import When
 from clicket.client.agent import AgentInfo, RemoteAgent, TurnOptions
 from clicket.client.client import Client
@@ -90,7 +90,7 @@ class SyncAgent:
 
     def run(
         self,
-        message: str,
+        message: Message,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -103,7 +103,7 @@ class SyncAgent:
 
     def begin(
         self,
-        message: str,
+        message: Message,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -116,7 +116,7 @@ class SyncAgent:
 
     def stream(
         self,
-        message: str,
+        message: Message,
         *,
         thread: str = "default",
         turn: int | None = None,
@@ -131,7 +131,7 @@ class SyncAgent:
 
     def send(
         self,
-        message: str,
+        message: Message,
         *,
         thread: str = "default",
         when: When = "next",

@@ -10,6 +10,7 @@ import mimetypes
 import os
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
@@ -20,6 +21,7 @@ from clicket.model.codec import as_text, clean, encode
 
 __all__ = [
     "HEAD",
+    "PICTURES",
     "File",
     "FileRef",
     "Image",
@@ -28,13 +30,17 @@ __all__ = [
     "files_in",
     "files_text",
     "lines_of",
+    "name_of_bytes",
     "pieces",
     "ref_of",
     "shown_in",
+    "type_in",
 ]
 
 HEAD = 256 * 1024
 """Bytes at the beginning of a file from which its type, and the size of an image, are read."""
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""What models can be shown."""
 _ARTIFACT = re.compile(r"sha256-[0-9a-f]{64}")
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,95}")
 _UNKNOWN = "application/octet-stream"
@@ -165,9 +171,14 @@ def plain_name(name: str) -> str:
     return " ".join(_IN_NAME.sub(" ", clean(name)).split())[:_MAX_NAME]
 
 
+def name_of_bytes(data: bytes) -> str:
+    """The name of the artifact with these bytes."""
+    return f"sha256-{sha256(data).hexdigest()}"
+
+
 def ref_of(file: File, artifact: str, head: bytes, size: int) -> FileRef:
     """The reference of a file that is kept. `head`: its first bytes. `UsageError`: an image whose type is not known."""
-    found = _type_in(head)
+    found = type_in(head)
     # What vendors check is the bytes: a wrong extension must not have them refuse the whole conversation.
     kind = found or file.media_type or (mimetypes.guess_type(file.name)[0] if file.name else None) or _UNKNOWN
     if isinstance(file, Image) and not kind.startswith("image/"):
@@ -219,7 +230,8 @@ def pieces(text: str, files: Sequence[FileRef], shown: Container[str]) -> list[s
 # What the first bytes say. Every read is bounded by `head`.
 
 
-def _type_in(head: bytes) -> str | None:
+def type_in(head: bytes) -> str | None:
+    """The type of a picture or a PDF; None for all others."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):

@@ -17,7 +17,7 @@ from clicket.models.anthropic_reply import BlockReader
 from clicket.models.anthropic_request import conversation, goes_on_without_thought, offered
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
-from clicket.models.file_blocks import blames_files, without_files
+from clicket.models.file_blocks import UNSEEN, blames_files, without_files
 from clicket.models.found_tools import referenced, without_deferred
 from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
@@ -115,10 +115,13 @@ class AnthropicModel:
         return f"AnthropicModel({self._model!r})"
 
     async def chat(self, request: ChatRequest) -> ChatReply:
-        return await self._connection.ask(self._api, request, None)
+        return await self._connection.ask(self._api, self._seen(request), None)
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
-        return await self._connection.ask(self._api, request, tell)
+        return await self._connection.ask(self._api, self._seen(request), tell)
+
+    def _seen(self, request: ChatRequest) -> ChatRequest:
+        return request if self.sees_images else without_files(request, UNSEEN)
 
     async def close(self) -> None:
         """Close this loop's connections. The model can be used again."""

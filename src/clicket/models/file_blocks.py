@@ -14,7 +14,7 @@ from clicket.model.files import FileRef, pieces
 from clicket.model.foreign import clean
 from clicket.models.error_translation import blames
 
-__all__ = ["anthropic_blocks", "blames_files", "openai_parts", "shows_files", "without_files"]
+__all__ = ["UNSEEN", "anthropic_blocks", "blames_files", "openai_parts", "shows_files", "without_files"]
 
 logger = logging.getLogger("clicket.models")
 _WORDS = (
@@ -22,6 +22,7 @@ _WORDS = (
     "valid string", "expected a string", "content part",
 )  # fmt: skip
 """A server that refuses a file uses one of these words in its error, in lower case."""
+UNSEEN = "this model reads only text"
 _REFUSED = "the model's server refused it"
 
 Bytes = Mapping[str, bytes]
@@ -43,18 +44,18 @@ def blames_files(request: ChatRequest, error: Any) -> bool:
     return True
 
 
-def without_files(request: ChatRequest) -> ChatRequest:
+def without_files(request: ChatRequest, why: str = _REFUSED) -> ChatRequest:
     """The request with lines of text in the place of files."""
     if not request.files:
         return request
-    messages = [_unseen(message, request.files) for message in request.messages]
+    messages = [_unseen(message, request.files, why) for message in request.messages]
     return msgspec.structs.replace(request, messages=tuple(messages), files={})
 
 
-def _unseen(message: ChatMessage, files: Bytes) -> ChatMessage:
+def _unseen(message: ChatMessage, files: Bytes, why: str) -> ChatMessage:
     for ref in message.files:
         if ref.artifact in files:
-            message = message.unseen(ref, _REFUSED)
+            message = message.unseen(ref, why)
     return message
 
 

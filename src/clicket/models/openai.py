@@ -18,7 +18,7 @@ from clicket.errors import UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer, TypedBy
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
-from clicket.models.file_blocks import blames_files, openai_parts, shows_files, without_files
+from clicket.models.file_blocks import UNSEEN, blames_files, openai_parts, shows_files, without_files
 from clicket.models.found_tools import in_wire_names
 from clicket.models.openai_reply import ChatReader
 from clicket.models.prices import Prices
@@ -60,9 +60,10 @@ class OpenAIModel:
     `prices` are those of a million tokens, `{"input": 3.0, "output": 15.0, "cached": 0.3}`, for `usage.cost`. `tools="schema"`
     asks for tool calls by structured output, for models without tools; "auto" does so when a server refuses tools, "native"
     never. `typed_by` is how an agent asks for an answer of a type: by "schema" from OpenAI and Azure, by a "tool" from other servers; it
-    can be set. `sees_images` may be set to False, for a model that reads only text. `api="responses"` uses the Responses API, which keeps a model's reasoning from step to step; the vendor stores nothing
-    unless `options` has `store`. `client` is an `AsyncOpenAI` of your own, which you close. Without it connections stay open until
-    `close()` or the end of the event loop, and a model can be used from any loop.
+    can be set. `sees_images` may be set to False, for a model that reads only text. `api="responses"` uses the Responses API, which
+    keeps a model's reasoning from step to step; the vendor stores nothing unless `options` has `store`. `client` is an `AsyncOpenAI` of
+    your own, which you close. Without it connections stay open until `close()` or the end of the event loop, and a model can be used
+    from any loop.
     """
 
     def __init__(
@@ -118,10 +119,13 @@ class OpenAIModel:
         return f"OpenAIModel({self._model!r})"
 
     async def chat(self, request: ChatRequest) -> ChatReply:
-        return await self._connection.ask(self._api, request, None)
+        return await self._connection.ask(self._api, self._seen(request), None)
 
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
-        return await self._connection.ask(self._api, request, tell)
+        return await self._connection.ask(self._api, self._seen(request), tell)
+
+    def _seen(self, request: ChatRequest) -> ChatRequest:
+        return request if self.sees_images else without_files(request, UNSEEN)
 
     async def close(self) -> None:
         """Close this loop's connections. The model can be used again."""

@@ -11,15 +11,16 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta
 
-from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnDocument
+from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnDocument, UserMessage
 from clicket.agents.mailbox import When
 from clicket.agents.output import Output
 from clicket.agents.run_options import taken
 from clicket.agents.turn_limits import AnswerEnd, Stopped
-from clicket.errors import ClicketError, UsageError
+from clicket.errors import ClicketError, InvalidInput, UsageError
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.model.codec import clean, decode, encode
+from clicket.model.files import File
 from clicket.runtime.agent_config import chosen, default_name
 from clicket.runtime.settings import Settings
 from clicket.server.call_lookup import CALLER, own_runtime, thread_of
@@ -37,7 +38,18 @@ __all__ = ["AgentHandlers"]
 
 _AFTER = r"^[0-9]{1,12}(-[0-9]{1,12}\.[0-9]{1,12})?$"
 _MAX_MESSAGE = 512 * 1024
+_MAX_PARTS = 100
 Text = Annotated[str, Meta(min_length=1, pattern=r"^\s*[^\x00\s][^\x00]*$")]
+
+
+class GivenFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of a message: an artifact that the caller may read. Its first bytes, or its name, say what it is, if `media_type` does not."""
+
+    artifact: Annotated[str, Meta(pattern="^sha256-[0-9a-f]{64}$")]
+    name: Annotated[str, Meta(max_length=200)] | None = None
+    media_type: (
+        Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+-]{0,60}/[A-Za-z0-9][A-Za-z0-9.+-]{0,60}$")] | None
+    ) = None
 
 
 class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,9 +59,10 @@ class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     has one turn for one id, as long as the thread is kept; with another message: 409 `conflict`. `output`: a JSON Schema that the
     answer must fit. `tools`: the only ones that the agent may use in this turn. `metadata`: for the agent's middleware.
     `when`: store the message and answer 202: `next`, it is a turn of its own after the running one; `now`, the running turn reads it
-    with its next request; `interrupt`, the running turn is stopped first."""
+    with its next request; `interrupt`, the running turn is stopped first.
+    `message`: a text, or a list of texts and files in their order; a file is uploaded before, by `POST /artifacts`."""
 
-    message: Text
+    message: Text | Annotated[list[Text | GivenFile], Meta(min_length=1, max_length=_MAX_PARTS)]
     agent: Name | None = None
     wait: bool | Wait | None = None
     stream: bool | None = None
@@ -182,23 +195,28 @@ class AgentHandlers:
         body = await self._body_reader.read(request)
         message = decode_body(_normalized(body), MessageRequest)
         self._body_reader.refuse_ambiguous(body)
-        if len(message.message) > _MAX_MESSAGE:
+        said: str | list[str | File] = message.message if isinstance(message.message, str) else _parts(message.message)
+        if (
+            sum(len(part) for part in ([said] if isinstance(said, str) else said) if isinstance(part, str))
+            > _MAX_MESSAGE
+        ):
             text = f"a message has at most {_MAX_MESSAGE:,} characters. Upload the text (POST /artifacts) for a tool to read it."
             raise Refused("too_large", text)
         thread = thread_of(request)
         agent = self._agent(request, message.agent)
+        asked: str | UserMessage = said if isinstance(said, str) else await _kept(agent, said)
         wait = _wait_of(request, message)
         number = None if message.turn is None else int(message.turn)
         options = _options(message)
         if message.when is not None:
-            return await self._store(request, agent, message, options)
+            return await self._store(request, agent, message, asked, options)
         try:
             with in_trace(request.headers):
                 if wait is None:
-                    events = agent.stream(message.message, thread=thread, turn=number, id=message.id, **options)
+                    events = agent.stream(asked, thread=thread, turn=number, id=message.id, **options)
                     first = await anext(events)  # if the turn cannot begin, the response is a problem, not a stream
                     return await self._send(request, events, first)
-                turn = await agent.begin(message.message, thread=thread, turn=number, id=message.id, **options)
+                turn = await agent.begin(asked, thread=thread, turn=number, id=message.id, **options)
         except AgentBusy as busy:
             waits = busy.details.get("waiting_for")
             why = f", which waits for {waits}" if waits else ""
@@ -215,7 +233,12 @@ class AgentHandlers:
         return json_response(begun, 202, self._location(request, agent.name))
 
     async def _store(
-        self, request: Request, agent: Agent, message: MessageRequest, options: dict[str, Any]
+        self,
+        request: Request,
+        agent: Agent,
+        message: MessageRequest,
+        asked: str | UserMessage,
+        options: dict[str, Any],
     ) -> Response:
         """Store a message for the thread, for a turn of its own or for the one that runs."""
         if message.turn is not None or message.stream or message.wait:
@@ -225,7 +248,7 @@ class AgentHandlers:
         thread = thread_of(request)
         when: Any = message.when
         with in_trace(request.headers):
-            sent = await agent.send(message.message, thread=thread, when=when, id=message.id, **options)
+            sent = await agent.send(asked, thread=thread, when=when, id=message.id, **options)
         stored = MessageStored(agent=agent.name, thread=clean(thread), id=sent.id, turn=sent.turn)
         return json_response(stored, 202, self._location(request, agent.name))
 
@@ -367,6 +390,17 @@ def _normalized(body: bytes) -> bytes:
     return encode(
         {**{name: given[name] for name in given if name not in ("role", "content")}, "message": given["content"]}
     )
+
+
+def _parts(given: list[str | GivenFile]) -> list[str | File]:
+    return [part if isinstance(part, str) else File(part.artifact, part.media_type, name=part.name) for part in given]
+
+
+async def _kept(agent: Agent, said: list[str | File]) -> UserMessage:
+    try:
+        return await agent.keep_files(said)
+    except UsageError as error:  # an artifact that the caller may not read, or too many files
+        raise InvalidInput([{"path": "/message", "message": error.message}], whole="(body)") from None
 
 
 def _wait_of(request: Request, message: MessageRequest) -> bool | float | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.agents import Agent, AgentBusy, AgentState
+from clicket.agents import Agent, AgentBusy, AgentState, UserMessage
 from clicket.agents.memory import REQUESTS, key_of
 from clicket.errors import Conflict, StoreUnavailable
 from clicket.model.chat import ToolOffer
@@ -75,12 +75,13 @@ class ThreadRequests:
         self._key = key_of(caller, thread, agent.name)
 
     async def begin(
-        self, id: str, message: str, message_id: str = "", frontend: Sequence[ToolOffer] = ()
+        self, id: str, message: str | UserMessage, message_id: str = "", frontend: Sequence[ToolOffer] = ()
     ) -> TurnRequest:
         """Begin the turn of this request; or find it, if the request came before.
 
         `AgentBusy`: another turn runs. `Conflict`: the id was used for another message.
         """
+        text = message if isinstance(message, str) else message.text
         for _ in range(_ATTEMPTS):
             request = await self.find(id)
             if request is None:
@@ -90,11 +91,11 @@ class ThreadRequests:
                         continue
                     raise AgentBusy(f"turn {view.turns + 1} of thread {self._thread!r} is running.")
                 request = TurnRequest(
-                    id=self._named(id), turn=view.turns + 1, message_id=message_id, digest=self._digest(id, message)
+                    id=self._named(id), turn=view.turns + 1, message_id=message_id, digest=self._digest(id, text)
                 )
                 if not await self._put(request, new=True):
                     continue
-            elif request.digest != self._digest(id, message):
+            elif request.digest != self._digest(id, text):
                 raise Conflict(f"{id!r:.100} was used for another message in this thread. Use a new id for each.")
             try:
                 await self._agent.begin(

@@ -42,8 +42,6 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     it is a tool of its own."""
     asks: str = ""
     """Of an internal tool: why every call waits for a person's approval. Empty: none does."""
-    shows_pictures: bool = False
-    """True: its output has `displays`, which clients that can show pictures receive."""
 
 
 @runtime_checkable

@@ -120,7 +120,7 @@ def test_traits_of_ours() -> None:
     traits = {kind: make().traits for kind, make in KINDS.items()}
     assert traits["function"] == Traits(wants_context=False)
     assert traits["native"] == Traits(one_call_per_thread=True)
-    assert traits["interpreter"] == Traits(one_call_per_thread=True, timeout_is_failure=False, shows_pictures=True)
+    assert traits["interpreter"] == Traits(one_call_per_thread=True, timeout_is_failure=False)
     assert code_interpreter(session="call").traits.one_call_per_thread is False
     assert traits["turn of an agent"] == Traits(internal=True, holds_slot=False, ends_its_calls=True)
     assert traits["agent"] == Traits(holds_slot=False, ends_its_calls=True)

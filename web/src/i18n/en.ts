@@ -148,6 +148,7 @@ export const en = {
   "run.noResult": "The call has no result: it ended with an error.",
   "run.notYet": "The call has not ended yet.",
   "run.truncated": "Shortened for the model; the whole result can be downloaded",
+  "files.unnamed": "file ({type})",
   "run.download": "Download the result",
   "run.cancel": "Cancel",
   "run.cancelled": "Cancel requested",

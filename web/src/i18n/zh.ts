@@ -150,6 +150,7 @@ export const zh: Texts = {
   "run.noResult": "调用没有结果：它以错误结束。",
   "run.notYet": "调用尚未结束。",
   "run.truncated": "为模型截短；完整结果可以下载",
+  "files.unnamed": "文件（{type}）",
   "run.download": "下载结果",
   "run.cancel": "取消",
   "run.cancelled": "已请求取消",

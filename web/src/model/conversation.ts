@@ -2,7 +2,7 @@
 import { batch, signal } from "@preact/signals";
 import { errorText, json, post, query, quoted } from "../api/client";
 import { follow } from "../api/stream";
-import type { AgentEvent, AgentState, ChatMessage, JsonObject, Plan, ThreadView, TurnDocument, TurnPage } from "../api/types";
+import type { AgentEvent, AgentState, ChatMessage, FileRef, JsonObject, Plan, ThreadView, TurnDocument, TurnPage } from "../api/types";
 
 export interface ToolStep {
   id: string;
@@ -15,6 +15,7 @@ export interface ToolStep {
   waits: boolean;
   /** It was started, and its result comes in a later message. */
   background: boolean;
+  files: FileRef[];
 }
 
 export interface Part {
@@ -22,6 +23,7 @@ export interface Part {
   /** Of `restart`: why the model is asked again. */
   text: string;
   tools: ToolStep[];
+  files?: FileRef[];
   /** The call whose result this is (`news`). */
   call?: string;
   /** Of an answer under way: the fork and the step that it is of. */
@@ -115,7 +117,7 @@ export class Conversation {
         break;
       }
       case "message":
-        if (data["role"] === "user") this.#append({ kind: "user", text: text(data["text"]), tools: [] });
+        if (data["role"] === "user") this.#append({ kind: "user", tools: [], ...withFiles(text(data["text"]), filesIn(data)) });
         else this.#answer(placeOf(event), text(data["text"]));
         break;
       case "thought": this.#thought(placeOf(event), text(data["text"])); break;
@@ -187,7 +189,7 @@ export class Conversation {
   }
 
   #tool(data: JsonObject): void {
-    const step: ToolStep = { id: text(data["id"]), callId: text(data["call_id"]), tool: text(data["tool"]), arguments: text(data["arguments"]), success: null, content: "", waits: false, background: false };
+    const step: ToolStep = { id: text(data["id"]), callId: text(data["call_id"]), tool: text(data["tool"]), arguments: text(data["arguments"]), success: null, content: "", waits: false, background: false, files: [] };
     const last = this.live.peek().at(-1);
     if (last?.kind === "tools") this.#replace(last, { ...last, tools: [...last.tools, step] });
     else this.#append({ kind: "tools", text: "", tools: [step] });
@@ -199,7 +201,7 @@ export class Conversation {
   }
 
   #result(data: JsonObject): void {
-    this.#change(text(data["call_id"]), { success: data["success"] === true, content: text(data["content"]), waits: false, background: data["background"] === true });
+    this.#change(text(data["call_id"]), { success: data["success"] === true, content: text(data["content"]), waits: false, background: data["background"] === true, files: filesIn(data) });
   }
 
   #change(callId: string, change: Partial<ToolStep>): void {
@@ -226,11 +228,11 @@ export function partsOf(turn: TurnDocument): Part[] {
     if (message.role === "system" || message.role === "tool") continue;
     const call = message.role === "user" ? message.vendor?.clicket?.result_of : undefined;
     if (call) {
-      parts.push({ kind: "news", text: message.content, tools: [], call });
+      parts.push({ kind: "news", tools: [], call, ...withFiles(message.content, message.files ?? []) });
       continue;
     }
     if (message.thought) parts.push({ kind: "thought", text: message.thought, tools: [] });
-    if (message.content) parts.push({ kind: message.role, text: message.content, tools: [] });
+    if (message.content) parts.push({ kind: message.role, tools: [], ...withFiles(message.content, message.files ?? []) });
     if (message.tool_calls?.length) parts.push({ kind: "tools", text: "", tools: message.tool_calls.map((use) => stepOf(use, answers.get(use.id))) });
   }
   if (turn.error) parts.push({ kind: "error", text: turn.error, tools: [] });
@@ -240,10 +242,19 @@ export function partsOf(turn: TurnDocument): Part[] {
 const stepOf = (use: { id: string; name: string; arguments: string }, answer: ChatMessage | undefined): ToolStep => ({
   id: use.id, callId: answer?.vendor?.clicket?.background ?? use.id, tool: use.name, arguments: use.arguments, success: answer ? !answer.failed : null,
   content: answer?.content ?? "", waits: false, background: answer?.vendor?.clicket?.background !== undefined,
+  files: answer?.files ?? [],
 });
 
 /** Of several models, one that gave no answer, and the next one. */
 const failed = (data: JsonObject): string =>
   `${text(data["model"])}: ${text(data["reason"])}${data["next"] ? ` → ${text(data["next"])}` : ""}`;
+
+/** A text without the lines that stand for files, and the files. */
+function withFiles(content: string, files: FileRef[]): { text: string; files: FileRef[] } {
+  const isOf = (line: string) => files.some((file) => line.startsWith("[") && line.endsWith(`: artifact ${file.artifact}]`));
+  return { text: files.length ? content.split("\n").filter((line) => !isOf(line)).join("\n") : content, files };
+}
+
+const filesIn = (data: JsonObject): FileRef[] => (data["files"] as FileRef[] | undefined) ?? [];
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");

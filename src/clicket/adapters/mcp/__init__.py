@@ -10,7 +10,7 @@ Serving:
 - `input_requests`: what a tool asks the client for (elicitation, sampling, roots)
 - `subscriptions`, `log_levels`: `subscriptions/listen` and `logging/setLevel`
 - `request_context`: what a handler knows of a request
-- `results`, `image_content`, `content`: results of calls, figures as images, and what tools may return
+- `results`, `file_content`, `content`: results of calls, figures as images, and what tools may return
 - `apps`, `app_pages`: results and approvals as pages, for hosts that show them
 
 Importing:

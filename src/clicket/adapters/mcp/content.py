@@ -14,6 +14,7 @@ from clicket.errors import ClicketError, UsageError
 from clicket.tools import ToolContext
 
 __all__ = [
+    "ARTIFACT",
     "MARK",
     "ProtocolError",
     "answers",
@@ -31,6 +32,9 @@ __all__ = [
 
 MARK = "io.clicket/mcp"
 """The key that marks an output as content or as input requests; its value says which."""
+
+ARTIFACT = "artifact"
+"""Names the bytes of a block that are kept beside the output."""
 
 Block = dict[str, Any]
 Request = dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -18,14 +19,16 @@ from clicket.adapters.mcp.call_state import CallState, load_state
 from clicket.adapters.mcp.caller_connections import CallerConnections
 from clicket.adapters.mcp.client_tasks import cancel_task, get_task
 from clicket.adapters.mcp.connection import Connection
-from clicket.adapters.mcp.content import MARK, reply
+from clicket.adapters.mcp.content import ARTIFACT, MARK, reply
 from clicket.adapters.mcp.elicitation import explained
 from clicket.adapters.mcp.parked_tasks import ParkedTasks
 from clicket.adapters.mcp.remote_call import BadParameters, Gone, RemoteCall, RemoteError, task_result
 from clicket.adapters.mcp.remote_requests import RemoteRequests
+from clicket.engine.executors import MAX_FILES
 from clicket.engine.executors.sink import questions
 from clicket.errors import CredentialMissing
-from clicket.model.codec import canonical
+from clicket.model.codec import canonical, encode
+from clicket.model.files import File, WithFiles, name_of_bytes
 from clicket.tools import CallInDoubt, Continues, Happened, ToolContext, Unknown, output_check
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import Options, make_options
@@ -204,11 +207,40 @@ def _output(result: types.CallToolResult) -> Any:
         return result.structured_content
     if plain:
         return _text(result)
-    return reply(*_blocks(result), structured=structured)
+    return _with_files(reply(*_blocks(result), structured=structured), _text(result))
 
 
 def _blocks(result: types.CallToolResult) -> list[dict[str, Any]]:
     return [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content]
+
+
+def _with_files(output: dict[str, Any], text: str) -> Any:
+    """The output without the bytes of its images and files, which are kept beside it."""
+    files: list[File] = []
+    content: list[dict[str, Any]] = []
+    for block in output["content"]:
+        place = block.get("resource") if block["type"] == "resource" else block
+        key = "blob" if block["type"] == "resource" else "data"
+        data = _bytes(place.get(key)) if isinstance(place, dict) and len(files) < MAX_FILES else b""
+        if not data:
+            content.append(block)
+            continue
+        files.append(
+            File(data, place.get("mimeType") or None, name=str(place.get("uri") or "").rpartition("/")[2] or None)
+        )
+        short = {**{name: value for name, value in place.items() if name != key}, ARTIFACT: name_of_bytes(data)}
+        content.append({**block, "resource": short} if block["type"] == "resource" else short)
+    if not files:
+        return output
+    shown = text if "structured" not in output else f"{text}\n{encode(output['structured']).decode()}".lstrip()
+    return WithFiles({**output, "content": content}, files, shown)
+
+
+def _bytes(text: Any) -> bytes:
+    try:
+        return b64decode(text, validate=True) if isinstance(text, str) else b""
+    except ValueError:  # another server may send anything
+        return b""
 
 
 def _text(result: types.CallToolResult) -> str:

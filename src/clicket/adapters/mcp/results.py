@@ -54,7 +54,7 @@ def protocol_error(result: ToolResult, tool: Tool | None) -> MCPError | None:
 
 
 def tool_result(
-    result: ToolResult, tool: Tool | None, *, modern: bool, images: Sequence[types.ImageContent] = ()
+    result: ToolResult, tool: Tool | None, *, modern: bool, files: Sequence[types.ContentBlock] = ()
 ) -> types.CallToolResult:
     meta: dict[str, Any] = {CALL_META: result.call_id}
     if result.artifact is not None:
@@ -74,7 +74,7 @@ def tool_result(
         if violation is not None:
             return _failed(violation, meta)
     return types.CallToolResult(
-        content=[types.TextContent(text=result.content), *images],
+        content=[types.TextContent(text=result.content), *files],
         structured_content=structured if modern or isinstance(structured, dict) else None,
         _meta=meta,
     )

@@ -22,7 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from clicket.adapters.mcp.approvals import approval_request, decide, may_decide
 from clicket.adapters.mcp.credential_requests import credential_requests, waits_for_credential
-from clicket.adapters.mcp.image_content import images_of
+from clicket.adapters.mcp.file_content import files_of, with_data
 from clicket.adapters.mcp.request_context import (
     TASKS,
     AccessFor,
@@ -120,8 +120,9 @@ async def task_detail(request: RequestContext, id: str) -> dict[str, Any]:
         wrong = protocol_error(task.result, tool)
         if wrong is not None:
             return _failed(task, request, wrong.code, wrong.message)
-        images = await images_of(request.runtime, task.result, tool)
-        shown = tool_result(task.result, tool, modern=request.modern, images=images)
+        files = await files_of(request.runtime, task.result)
+        whole = await with_data(request.runtime, task.result)
+        shown = tool_result(whole, tool, modern=request.modern, files=files)
         result = shown.model_dump(by_alias=True, mode="json", exclude_none=True)
         return {**_base(first, current, "completed", request), "result": result}
     if current.waiting_for == "approval":

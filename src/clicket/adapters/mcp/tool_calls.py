@@ -17,7 +17,7 @@ from mcp.server.connection import allowed_log_levels
 from mcp.shared.exceptions import MCPError
 
 from clicket.adapters.mcp.credential_requests import credential_requests, waits_for_credential
-from clicket.adapters.mcp.image_content import images_of
+from clicket.adapters.mcp.file_content import files_of, with_data
 from clicket.adapters.mcp.input_requests import Round, ask_on_connection, input_required, read_round
 from clicket.adapters.mcp.log_levels import LogLevels
 from clicket.adapters.mcp.request_context import (
@@ -100,8 +100,9 @@ class ToolCallHandler:
         wrong = protocol_error(result, tool)
         if wrong is not None:
             raise wrong
-        images = await images_of(request.runtime, result, tool)
-        return tool_result(result, tool, modern=request.modern, images=images)
+        files = await files_of(request.runtime, result)
+        result = await with_data(request.runtime, result)
+        return tool_result(result, tool, modern=request.modern, files=files)
 
     async def _submit(self, request: RequestContext, params: types.CallToolRequestParams, round: Round) -> Handle:
         return await request.runtime.submit(

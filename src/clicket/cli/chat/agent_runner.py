@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from clicket.agents import Agent, AgentEvent, ThreadView
+from clicket.agents import Agent, AgentEvent, Message, ThreadView, UserMessage
 from clicket.cli.session import join_declared
 from clicket.errors import AgentBusy, Conflict, NotFound
 from clicket.kernel import AgentState
@@ -95,7 +95,10 @@ class AgentRunner:
 
     # Coroutines for `run`.
 
-    async def send(self, message: str, thread: str, id: str | None = None) -> None:
+    async def keep_files(self, message: Message) -> UserMessage:
+        return await self.agent.keep_files(message)
+
+    async def send(self, message: str | UserMessage, thread: str, id: str | None = None) -> None:
         """Begin a turn and follow it."""
         self._follow(self.agent.stream(message, thread=thread, id=id), thread)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
 
 from rich.text import Text
 
-from clicket.agents import AgentEvent
+from clicket.agents import AgentEvent, UserMessage
 from clicket.cli.chat.agent_runner import ActiveTurn, AgentRunner, Interrupt, TurnEnded
 from clicket.cli.chat.keyboard import can_ask, read_line, signals_as_updates, term_raises
 from clicket.cli.chat.turn_view import TurnView
@@ -17,6 +18,7 @@ from clicket.cli.formatting import short
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import AgentBusy
 from clicket.model import Event, Record
+from clicket.model.files import File
 from clicket.tools.question import question_of
 
 __all__ = ["Conversation", "Ending"]
@@ -51,7 +53,12 @@ class Conversation:
         self._remark(f"Turn {turn.number} of thread {clean(self.thread)} {what}", "yellow")
         return self._show(self.runner.follow(turn), turn)
 
-    def turn(self, message: str, id: str | None = None) -> Ending:
+    def attached(self, message: str, paths: Sequence[str]) -> UserMessage:
+        """The message with these files, stored."""
+        files = [File(Path(path).expanduser()) for path in paths]
+        return self._run(self.runner.keep_files([message, *files] if message else files))
+
+    def turn(self, message: str | UserMessage, id: str | None = None) -> Ending:
         """Send a message, and show its turn to the end. `id`: if the thread has a turn with it, that one is shown."""
         try:
             return self._show(self.runner.send(message, self.thread, id))

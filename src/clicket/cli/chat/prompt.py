@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
 from rich.text import Text
@@ -25,17 +26,20 @@ __all__ = ["Prompt"]
 class Prompt:
     """Reads a line, acts on it, and reads the next, until the person leaves."""
 
-    def __init__(self, conversation: Conversation, *, model: str) -> None:
+    def __init__(self, conversation: Conversation, *, model: str, attached: Sequence[str] = ()) -> None:
         self._conversation = conversation
         self._runner, self._terminal = conversation.runner, conversation.terminal
         self._run = self._runner.run
         self._model = model
         self._leaves = False
+        self._attached = list(attached)
+        """Paths of files that go with the next message."""
         self._commands: dict[str, tuple[Callable[[str], None], str]] = {
             "/help": (self._help, "this list"),
             "/state": (self._state, "the thread's state: turns, tokens, cost, calls that wait"),
             "/history": (self._history, "the messages of this thread"),
             "/tools": (self._tools, "the tools that the agent may use now, and why not the rest"),
+            "/attach": (self._attach, "a file for the next message: /attach PATH; without a path none goes with it"),
             "/plan": (self._plan, "the last plan, with the states of its steps"),
             "/stop": (self._stop, "end a turn that runs in another process; your own is ended by Ctrl-C"),
             "/new": (self._new, "a new thread; /new NAME goes to the one of that name"),
@@ -77,7 +81,8 @@ class Prompt:
         try:
             name, _, argument = line.partition(" ")
             if not line.startswith("/"):
-                self._conversation.turn(line)
+                self._conversation.turn(self._conversation.attached(line, self._attached) if self._attached else line)
+                self._attached = []
             elif name in self._commands:
                 self._commands[name][0](argument.strip())
             else:
@@ -117,6 +122,16 @@ class Prompt:
         for name, (_command, about) in self._commands.items():
             self._say(Text(f"  {name:<10}", "cyan").append(about, "bright_black"), "")
         self._say("  Ctrl-C stops the turn that runs, twice leaves. A line that ends with \\ goes on with the next.")
+
+    def _attach(self, path: str) -> None:
+        if not path:
+            self._attached = []
+            self._say("no file goes with the next message")
+        elif not Path(path).expanduser().is_file():
+            self._say(f"there is no file {clean(path)}", "yellow")
+        else:
+            self._attached.append(path)
+            self._say(f"with the next message: {clean(', '.join(self._attached))}")
 
     def _state(self, _: str) -> None:
         view = self._look()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from clicket.cli.session import Session
 from clicket.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from clicket.agents import UserMessage
     from clicket.cli.chat.conversation import Conversation, Ending
     from clicket.runtime.agent_config import Declared
     from clicket.runtime.runtime import Runtime
@@ -53,6 +55,15 @@ def chat(
     max_steps: Annotated[
         int | None, typer.Option(metavar="N", help="Maximum number of model requests in a turn.")
     ] = None,
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            exists=True,
+            dir_okay=False,
+            help="An image or a file for the (first) message; may be repeated.",
+        ),
+    ] = None,
     id: Annotated[
         str | None,
         typer.Option(
@@ -81,9 +92,11 @@ def chat(
     with AgentRunner(runtime, declared.on) as runner:
         conversation = Conversation(runner, session.terminal, thread)
         if text is None:
-            Prompt(conversation, model=str(getattr(declared.model, "name", ""))).run()
+            paths = [str(path) for path in attach or ()]
+            Prompt(conversation, model=str(getattr(declared.model, "name", "")), attached=paths).run()
             return
-        ending = _run_once(conversation, text) if id is None else conversation.turn(text, id)
+        said = conversation.attached(text, [str(path) for path in attach]) if attach else text
+        ending = _run_once(conversation, said) if id is None else conversation.turn(said, id)
     if ending != "finished":
         raise CallFailed(INTERRUPTED) if ending == "interrupted" else CallFailed
 
@@ -123,9 +136,10 @@ def _message(words: list[str], *, interactive: bool) -> str | None:
     return text
 
 
-def _run_once(conversation: Conversation, message: str) -> Ending:
+def _run_once(conversation: Conversation, message: str | UserMessage) -> Ending:
     """One turn. If a crash interrupted a turn with the same message, that turn is finished instead."""
     resumed = conversation.resume(watch=False)
-    if resumed is not None and (resumed == "interrupted" or conversation.message == message):
+    text = message if isinstance(message, str) else message.text
+    if resumed is not None and (resumed == "interrupted" or conversation.message == text):
         return resumed
     return conversation.turn(message)

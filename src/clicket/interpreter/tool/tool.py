@@ -16,12 +16,15 @@ import msgspec
 from clicket.errors import ClicketError, ProgramFailed
 from clicket.interpreter.interpreter import Interpreter
 from clicket.interpreter.result import Result
+from clicket.interpreter.run.result_builder import bytes_of
 from clicket.interpreter.tool.fetch import Egress, FetchTool
 from clicket.interpreter.tool.message_batcher import MessageBatcher
 from clicket.interpreter.tool.options import InterpreterOptions, parse_options
 from clicket.interpreter.tool.pool import Pool, PooledInterpreter
 from clicket.interpreter.tool.program_tools import ProgramTools
 from clicket.interpreter.tool.program_uses import ProgramUses, UseLimits
+from clicket.model.codec import as_text
+from clicket.model.files import PICTURES, File, Image, WithFiles, type_in
 from clicket.tools import (
     Options,
     Registry,
@@ -58,6 +61,7 @@ _SCHEMA: Mapping[str, Any] = {
     "required": ["task"],
     "additionalProperties": False,
 }
+_MAX_PICTURES = 8
 _MAX_EXCERPT = 1_200
 """Characters of a traceback, and of output, in the message of a failed program."""
 _NEW = (
@@ -89,7 +93,6 @@ class CodeInterpreter(ToolDefaults):
         self.traits: Traits = Traits(
             one_call_per_thread=setup.session == "thread",
             timeout_is_failure=False,
-            shows_pictures=True,
             holds_slot=not setup.uses_tools,
         )
         self._description = setup.description_text(), ""
@@ -162,7 +165,7 @@ class CodeInterpreter(ToolDefaults):
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"task": arguments["task"], "file_names": list(arguments.get("file_names") or ())}
 
-    async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+    async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any] | WithFiles:
         key = session_key(ctx.caller, ctx.thread) if self.traits.one_call_per_thread else None
         try:
             async with self._pool().lend(key, ctx.note, caller=ctx.caller) as pooled, self._uses(ctx) as uses:
@@ -180,7 +183,7 @@ class CodeInterpreter(ToolDefaults):
             )
         if self.traits.one_call_per_thread and is_new and result.error is not None and result.error.type == "NameError":
             result = msgspec.structs.replace(result, notices=(*result.notices, _NEW))
-        return result.to_json()
+        return _with_pictures(result)
 
     def _uses(self, ctx: ToolContext) -> AbstractAsyncContextManager[ProgramUses | None]:
         setup = self.setup
@@ -277,6 +280,21 @@ class _Progress:
         elif kind in ("code_execution_complete", "code_execution_error"):
             done = message["block_index"] + 1
             self._ctx.progress(done, self._total, f"block {done} of {self._total} is done")
+
+
+def _with_pictures(result: Result) -> dict[str, Any] | WithFiles:
+    """The output, and the pictures that it displays for a model to look at: the text that it reads has no copy of their bytes."""
+    output, shown, groups = result.to_json(), list[File](), set[int]()
+    brief: list[Any] = []
+    for display, plain in zip(result.displays, output["displays"], strict=True):
+        data = b"" if len(shown) >= _MAX_PICTURES or display.group in groups else bytes_of(display.mime, display.data)
+        if type_in(data[:32]) not in PICTURES:  # a program may display anything under any name
+            brief.append(plain)
+            continue
+        groups.add(display.group)
+        shown.append(Image(display.artifact or data, name=f"figure-{len(shown) + 1}"))
+        brief.append({name: value for name, value in plain.items() if name != "data"})
+    return WithFiles(output, shown, as_text({**output, "displays": brief})) if shown else output
 
 
 def _failure(result: Result) -> str:

@@ -11,6 +11,7 @@ __all__ = ["PROTOCOL_VERSION", "card_of"]
 
 PROTOCOL_VERSION = "1.0"
 _TEXT = ["text/plain", "application/json"]
+_FILES = ["image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"]
 
 
 def card_of(agent: Agent, url: str, *, needs_key: bool) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def card_of(agent: Agent, url: str, *, needs_key: bool) -> dict[str, Any]:
         "version": version(),
         "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": PROTOCOL_VERSION}],
         "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": False},
-        "defaultInputModes": _TEXT,
+        "defaultInputModes": [*_TEXT, *_FILES],
         "defaultOutputModes": _TEXT,
         "skills": [conversation],
     }

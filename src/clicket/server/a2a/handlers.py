@@ -26,7 +26,7 @@ from clicket.runtime.runtime import Runtime
 from clicket.runtime.settings import Settings
 from clicket.server.a2a import rpc
 from clicket.server.a2a.card import PROTOCOL_VERSION, card_of
-from clicket.server.a2a.messages import Answer, SendMessage, answers_in, text_of
+from clicket.server.a2a.messages import Answer, SendMessage, answers_in, parts_of
 from clicket.server.a2a.rpc import A2AError, RpcRequest
 from clicket.server.a2a.task_stream import TaskEvents, until_settled
 from clicket.server.a2a.tasks import STATES, TERMINAL, Json, Tasks, asked_of, task_id, task_place
@@ -255,7 +255,8 @@ class _Operations:
             thread = message.context_id or self._new_context(message.message_id)
             if len(thread) > 512:
                 raise A2AError("INVALID_PARAMS", "contextId has at most 512 characters.")
-            begun = await self._requests(thread).begin(message.message_id, text_of(message), message.message_id)
+            said = await self._agent.keep_files(parts_of(message))
+            begun = await self._requests(thread).begin(message.message_id, said, message.message_id)
             turn = begun.turn
         id = task_id(thread, turn)
         if streams:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from clicket.errors import UsageError
+from clicket.model.files import File
 from clicket.server.a2a.rpc import A2AError
 
-__all__ = ["Answer", "ClientMessage", "Configuration", "SendMessage", "answers_in", "text_of"]
+__all__ = ["Answer", "ClientMessage", "Configuration", "SendMessage", "answers_in", "parts_of"]
 
 Id = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\x00]*$")]
 Name = Annotated[str, Meta(max_length=600, pattern="^[^\\x00]*$")]
@@ -24,6 +27,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     raw: str | None = None
     url: str | None = None
     media_type: str = ""
+    filename: str = ""
 
 
 class ClientMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -58,22 +62,36 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-def text_of(message: ClientMessage) -> str:
-    """The text for the agent."""
-    texts: list[str] = []
+def parts_of(message: ClientMessage) -> list[str | File]:
+    """The texts and files for the agent."""
+    parts: list[str | File] = []
     for part in message.parts:
-        if part.raw is not None or part.url is not None:
-            raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", "agents of this server read text and data: send no files.")
+        if part.url is not None:
+            text = "this server fetches no files: send a part with the bytes (raw), in base64."
+            raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", text)
+        if part.raw is not None:
+            parts.append(_file(part, part.raw))
+            continue
         if part.media_type and not part.media_type.startswith(_TEXT_TYPES):
-            raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"agents of this server do not read {part.media_type[:100]}.")
+            raise A2AError(
+                "CONTENT_TYPE_NOT_SUPPORTED", f"a text cannot be {part.media_type[:100]}: send its bytes (raw)."
+            )
         if part.text is not None:
-            texts.append(part.text)
+            parts.append(part.text)
         elif part.data is not msgspec.UNSET:
-            texts.append(msgspec.json.encode(part.data).decode())
-    text = "\n".join(texts)
-    if not text.strip():
+            parts.append(msgspec.json.encode(part.data).decode())
+    if not any(isinstance(part, File) or part.strip() for part in parts):
         raise A2AError("INVALID_PARAMS", "the message has no text.")
-    return text
+    return parts
+
+
+def _file(part: Part, raw: str) -> File:
+    try:
+        return File(b64decode(raw, validate=True), part.media_type or None, name=part.filename or None)
+    except ValueError:
+        raise A2AError("INVALID_PARAMS", "raw is not base64.") from None
+    except UsageError as error:
+        raise A2AError("INVALID_PARAMS", error.message) from None
 
 
 def answers_in(message: ClientMessage) -> list[Answer]:

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
 from clicket.agents import Agent, AgentBusy, AgentState
-from clicket.errors import ClicketError, Conflict, InvalidInput, NotFound
+from clicket.errors import ClicketError, Conflict, InvalidInput, NotFound, UsageError
 from clicket.model.codec import decode
+from clicket.model.files import File
 from clicket.model.names import FRONTEND
 from clicket.model.ports import Store
 from clicket.runtime.agent_config import chosen
@@ -120,7 +121,7 @@ class AgUiHandlers:
         runtime: Runtime,
         requests: ThreadRequests,
         given: RunAgentInput,
-        message: tuple[str, str],
+        message: tuple[str, list[str | File]],
     ) -> TurnRequest:
         tools = run_input.offers(given)
         for tool in tools:
@@ -128,7 +129,11 @@ class AgUiHandlers:
                 text = f"this server has a tool {tool.name!r} of its own. Give yours another name"
                 raise InvalidInput([{"path": "/tools", "message": text}], whole="(body)")
         try:
-            return await requests.begin(given.run_id, message[1], message[0], tools)
+            said = await agent.keep_files(message[1])
+        except UsageError as error:
+            raise InvalidInput([{"path": "/messages", "message": error.message}], whole="(body)") from None
+        try:
+            return await requests.begin(given.run_id, said, message[0], tools)
         except AgentBusy:
             waiting = await _open_interrupts(agent, runtime, requests, given.thread_id)
             if waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import Meta
 
 from clicket.errors import InvalidInput, UsageError
 from clicket.model.chat import ToolOffer
+from clicket.model.files import File
 from clicket.server.ag_ui.wire import CONTEXT
 from clicket.server.schemas import Name
 from clicket.tools.check import bound_schema
@@ -37,8 +39,17 @@ class TextPart(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
     text: str
 
 
+class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`value`: base64, for the type `data`."""
+
+    type: str
+    value: str = ""
+    mime_type: Annotated[str, Meta(max_length=200)] | None = None
+
+
 class _MediaPart(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    source: dict[str, Any]
+    source: Source
+    metadata: Any = None
 
 
 class ImagePart(_MediaPart, frozen=True, kw_only=True, tag="image"):
@@ -150,16 +161,43 @@ class ToolResultGiven(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-def new_message(given: RunAgentInput) -> tuple[str, str] | None:
-    """Id and text of the message that begins a turn, with the application's context; None: the last message is not a user's."""
+def new_message(given: RunAgentInput) -> tuple[str, list[str | File]] | None:
+    """Id, texts and files of the message that begins a turn, with the application's context; None: the last message is not a user's."""
     last = given.messages[-1] if given.messages else None
     if not isinstance(last, UserMessage):
         return None
-    text = _text(last.content, f"/messages/{len(given.messages) - 1}/content")
-    if not text.strip():
-        raise _wrong(f"/messages/{len(given.messages) - 1}/content", "has no text")
+    path = f"/messages/{len(given.messages) - 1}/content"
+    content: list[Any] = [last.content] if isinstance(last.content, str) else last.content
+    parts = [_part(part, f"{path}/{place}") for place, part in enumerate(content)]
+    if not any(isinstance(part, File) or part.strip() for part in parts):
+        raise _wrong(path, "has no text")
     lines = [f"- {each.description}: {each.value}" for each in given.context or ()]
-    return last.id, text + (CONTEXT + "\n".join(lines) if lines else "")
+    if lines:
+        context = CONTEXT + "\n".join(lines)
+        if isinstance(parts[-1], str):
+            parts[-1] += context
+        else:
+            parts.append(context)
+    return last.id, parts
+
+
+def _part(part: Any, path: str) -> str | File:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, TextPart):
+        return part.text
+    source = part.source
+    if source.type != "data":
+        raise _wrong(f"{path}/source", "this server fetches no files. Send a source of type data, in base64")
+    name = part.metadata.get("filename") if isinstance(part.metadata, dict) else None
+    try:
+        return File(
+            b64decode(source.value, validate=True), source.mime_type, name=name if isinstance(name, str) else None
+        )
+    except ValueError:
+        raise _wrong(f"{path}/source/value", "is not base64") from None
+    except UsageError as error:
+        raise _wrong(f"{path}/source", error.message) from None
 
 
 def tool_results(given: RunAgentInput) -> list[ToolResultGiven]:
@@ -197,7 +235,7 @@ def _text(content: str | list[Part], path: str) -> str:
         return content
     for place, part in enumerate(content):
         if not isinstance(part, TextPart):
-            raise _wrong(f"{path}/{place}", "agents of this server read text. Send parts of type text")
+            raise _wrong(f"{path}/{place}", "results of a client's tools are text. Send parts of type text")
     return "\n".join(part.text for part in content if isinstance(part, TextPart))
 
 

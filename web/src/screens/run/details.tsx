@@ -7,6 +7,7 @@ import { bytes, clock, duration } from "../../model/format";
 import { changesOf } from "../../model/diff";
 import { Action } from "../../ui/button";
 import { Changes } from "../../ui/changes";
+import { Files } from "../../ui/files";
 import { save } from "../../ui/frame";
 import { Code, JsonView } from "../../ui/json";
 import { Tabs } from "../../ui/tabs";
@@ -64,6 +65,7 @@ function Result({ record }: { record: CallRecord }) {
     <>
       {record.truncated && <p class="hint">{t("run.truncated")}{typeof size === "number" ? ` (${bytes(size)})` : ""}</p>}
       <JsonView value={record.truncated ? record.content : record.output} label={t("run.result")} />
+      <Files files={record.files ?? []} />
       <div class="no-save"><Action icon="save" kind="plain" onClick={download}>{t("run.download")}</Action></div>
     </>
   );

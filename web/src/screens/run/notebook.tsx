@@ -1,12 +1,12 @@
 // A call of the code interpreter as a notebook: cells, their output as it comes, plots, tables, variables and files.
 import type { CallRecord, JsonObject } from "../../api/types";
-import { request } from "../../api/client";
 import { t, word } from "../../i18n";
-import { bytes, duration } from "../../model/format";
+import { duration } from "../../model/format";
 import { cellsOf, displaysOf, notebookFile, statesOf, type Cell } from "../../model/notebook";
 import { pathOf } from "../../model/path";
 import { CODE } from "../../model/tables";
 import { Action } from "../../ui/button";
+import { Download } from "../../ui/files";
 import { HtmlFrame, Picture, save } from "../../ui/frame";
 import { CODE_LAYOUT, StateDiagram } from "../../ui/state-diagram";
 
@@ -75,9 +75,5 @@ function FileLink({ file }: { file: JsonObject }) {
   const artifact = file["artifact"];
   const size = Number(file["size"] ?? 0);
   if (typeof artifact !== "string") return <span class="mono">{name}</span>;
-  const download = async () => {
-    const response = await request(`/artifacts/${encodeURIComponent(artifact)}`);
-    save(name.split("/").at(-1) || "file", await response.blob(), "application/octet-stream");
-  };
-  return <Action kind="plain" icon="save" onClick={download}>{name} ({bytes(size)})</Action>;
+  return <Download artifact={artifact} name={name} size={size} />;
 }

@@ -8,6 +8,7 @@ import { link } from "../../router";
 import { may } from "../../session";
 import { Action } from "../../ui/button";
 import { Failure } from "../../ui/empty";
+import { Files } from "../../ui/files";
 import { Icon } from "../../ui/icon";
 import { JsonView } from "../../ui/json";
 import { Markdown } from "../../ui/markdown";
@@ -113,7 +114,8 @@ function PartView({ part, thread, caller }: { part: Part; thread: string; caller
   return (
     <div class="message" data-role={part.kind}>
       <span class="offscreen">{word("role", part.kind)}:</span>
-      {part.kind === "user" || part.kind === "news" || part.kind === "fallback" ? <p class="text">{part.text}</p> : <Markdown text={part.text} />}
+      {part.kind === "user" || part.kind === "news" || part.kind === "fallback" ? part.text && <p class="text">{part.text}</p> : <Markdown text={part.text} />}
+      <Files files={part.files ?? []} />
       {part.call && <a href={link(["runs", part.call], { thread, caller })}>{t("threads.openRun")}</a>}
     </div>
   );
@@ -133,6 +135,7 @@ function StepView({ step, thread, caller }: { step: ToolStep; thread: string; ca
       <summary><StateBadge state={state} /> <strong>{step.tool}</strong> <span class="hint mono">{step.arguments.slice(0, 120)}</span></summary>
       <JsonView value={shown(step.arguments)} label={t("run.arguments")} />
       {step.content && <JsonView value={shown(step.content)} label={t("run.result")} />}
+      <Files files={step.files} />
       <a href={link(["runs", step.callId], { thread, caller })}>{t("threads.openRun")}</a>
     </details>
   );

@@ -17,6 +17,7 @@ from clicket.model.ports.model_chain import FailedTry, Hold, Tries, Try, is_curr
 from clicket.model.ports.model_trace import MODEL_TRACE
 from clicket.model.ports.services import ChatModel, StreamingModel
 from clicket.models.failure_reasons import CONDITIONS, condition_of, is_transient
+from clicket.models.file_blocks import UNSEEN, without_files
 from clicket.models.found_tools import without_deferred
 from clicket.models.stall_guard import ask_guarded
 
@@ -81,6 +82,11 @@ class Fallback:
         """In a way that all of them take."""
         ways = {getattr(model, "typed_by", "text") for model in self.models}
         return "schema" if ways == {"schema"} else "text" if "text" in ways else "tool"
+
+    @property
+    def sees_images(self) -> bool:
+        """Does one of them? The others get lines of text."""
+        return any(getattr(model, "sees_images", False) for model in self.models)
 
     async def chat(self, request: ChatRequest, *, on_failed: OnFailed | None = None) -> ChatReply:
         """`on_failed` is called for each try that failed."""
@@ -187,6 +193,8 @@ class _Link(msgspec.Struct, frozen=True, kw_only=True):
     def fit(self, request: ChatRequest) -> ChatRequest:
         if any(message.role == "assistant" and message.vendor for message in request.messages):
             request = msgspec.structs.replace(request, messages=tuple(map(self._readable, request.messages)))
+        if not getattr(self.model, "sees_images", False):
+            request = without_files(request, UNSEEN)
         return request if self.defers_tools else without_deferred(request)
 
     def _readable(self, message: ChatMessage) -> ChatMessage:

@@ -12,9 +12,11 @@ from tests.models_kit.aimock import Aimock, answer, failure, serving
 from tests.models_kit.transcripts import anthropic_model, openai_model
 from tests.models_kit.vendor_rules import accepted
 
+from clicket.errors import RetryableError
 from clicket.model.chat import ChatMessage, ChatRequest, ToolOffer, ToolUse
 from clicket.model.files import FileRef
-from clicket.models import SchemaTools
+from clicket.models import Fallback, SchemaTools
+from clicket.testing import ScriptedModel, StepClock
 
 PHOTO = FileRef(artifact="sha256-" + "1" * 64, media_type="image/png", size=69, name="photo.png", width=4, height=3)
 PLOT = FileRef(artifact="sha256-" + "2" * 64, media_type="image/png", size=69)
@@ -149,3 +151,22 @@ async def test_a_model_without_tools_sees_them_too(server: Aimock, openai: Any) 
     (sent,) = server.asked
     accepted(sent.path, sent.body)
     assert str(sent.body).count("'type': 'image_url'") == 2
+
+
+async def test_of_a_chain_each_model_gets_what_it_can_see() -> None:
+    blind, seeing = ScriptedModel([RetryableError("down")]), ScriptedModel(["Seen."], sees_images=True)
+    chain = Fallback(blind, seeing, clock=StepClock())
+    assert chain.sees_images
+    assert not Fallback(blind, ScriptedModel([])).sees_images
+    assert (await chain.chat(REQUEST)).text == "Seen."
+    assert blind.requests[0].files == {}
+    assert "not shown: this model reads only text" in blind.requests[0].messages[0].content
+    assert seeing.requests[0].files == FILES
+
+
+async def test_a_model_that_is_said_not_to_see_gets_lines(server: Aimock, model: Any) -> None:
+    model.sees_images = False
+    server.script(answer("Read."))
+    await model.chat(REQUEST)
+    assert "not shown: this model reads only text" in str(server.asked[0].body)
+    assert "base64" not in str(server.asked[0].body)

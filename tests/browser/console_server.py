@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from clicket import Policy, Rule, Runtime, Settings, ToolCall, ToolContext, tool
+from tests.kit.pictures import png
+
+from clicket import File, Image, Policy, Rule, Runtime, Settings, ToolCall, ToolContext, tool
 from clicket.agents import PlanExecuteAgent, ReActAgent
 from clicket.cli.demo_server.webhook_receiver import WebhookReceiver
 from clicket.engine.executors.sink import questions
@@ -151,6 +153,12 @@ async def evil() -> dict[str, str]:
     return {HOSTILE: HOSTILE}
 
 
+@tool
+async def draw() -> list[str | File]:
+    """Answer with a picture."""
+    return ["drawn:", Image(png(40, 30), name=f"drawing {HOSTILE}"), File(b"x,y\n1,2\n", name="points.csv")]
+
+
 POLICY = Policy(
     rules=[
         Rule(verdict="ask", tools=["pay"], reason="payments need a person", timeout=600),
@@ -177,6 +185,8 @@ def _answers(request: Any) -> Any:
         return ChatReply(text="" if ended == "empty" else "Half an answer", ended="stop" if ended == "empty" else ended)
     if last.content.startswith("report on "):
         return [("report", {"topic": last.content.removeprefix("report on ")})]
+    if last.content.startswith("draw"):
+        return [("draw", {})]
     return [("echo", {"text": last.content})]
 
 
@@ -212,6 +222,7 @@ async def main(store: str, port: int, seed: int) -> None:
             lookup,
             report,
             order,
+            draw,
         ]
         tools += [deep_search.tool(engine=index), code_interpreter(require="process", timeout=30, warm=False)]
         receiver = WebhookReceiver()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route
 from tests.browser.kit import Console, Server, expect
+from tests.kit.pictures import png
 from tests.kit.waiting import eventually_sync
 
 
@@ -132,6 +133,32 @@ def test_a_chat_turn_with_a_tool_call(console: Console, server: Server) -> None:
     page.get_by_role("link", name="helper · 1").click()
     expect(page.get_by_role("heading", name="agent:helper")).to_be_visible()
     expect(page.get_by_text("Tool calls")).to_be_visible()
+
+
+def test_pictures_and_files_of_a_conversation(console: Console, server: Server) -> None:
+    uploaded = server.http.post("/artifacts", content=png(20, 10), headers={"content-type": "application/octet-stream"})
+    message = ["draw this, larger", {"artifact": uploaded.json()["id"], "name": "small.png"}]
+    body = {"message": message, "agent": "helper", "wait": True}
+    assert server.http.post("/agents/drawn/messages", json=body).status_code == 200
+    page = console.open("#/threads/drawn")
+    asked = page.get_by_role("log").locator('[data-role="user"]')
+    expect(asked.locator(".text")).to_have_text("draw this, larger")
+    small = asked.get_by_role("img", name="small.png")
+    expect(small).to_be_visible()
+    assert small.evaluate("image => [image.naturalWidth, image.naturalHeight]") == [20, 10]
+    step = page.get_by_role("log").locator(".step")
+    step.locator("summary").click()
+    drawn = step.get_by_role("img")
+    expect(drawn).to_be_visible()
+    assert drawn.evaluate("image => image.naturalWidth") == 40
+    with page.expect_download() as saved:
+        step.get_by_role("button", name="points.csv").click()
+    assert saved.value.suggested_filename == "points.csv"
+    step.get_by_role("link", name="Open the run").click()
+    page.get_by_role("tab", name="Result").click()
+    expect(
+        page.get_by_role("region", name="Result").or_(page.locator(".files")).get_by_role("img").first
+    ).to_be_visible()
 
 
 def test_a_model_that_breaks_off_and_the_next_one(console: Console, server: Server) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -86,7 +87,12 @@ async def test_each_use_of_an_imported_tool_is_a_call(kind: str) -> None:
         assert failed.error is not None
         assert (failed.error.code, "out of order" in failed.error.message) == ("tool_error", True)
         shown = await rt.call("box_picture")
-        assert [block["type"] for block in shown.output["content"]] == ["text", "image"]
+        text, image = shown.output["content"]
+        assert (text["type"], image["type"]) == ("text", "image")
+        (ref,) = shown.files
+        assert "data" not in image, "its bytes are kept beside the output"
+        assert await rt.artifact(image["artifact"]) == await rt.artifact(ref.artifact) == b"\x89PNG"
+        assert shown.content == f"look:\n{ref.line}"
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])
@@ -232,6 +238,7 @@ async def test_several_servers_and_what_a_chain_of_them_passes_on() -> None:
             assert {"one_add", "two_add"} <= listed
             result = await client.call_tool("two_picture")
             assert [block.type for block in result.content] == ["text", "image"]
+            assert b64decode(result.content[1].data) == b"\x89PNG"
         left = [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")]
         assert left == []  # the connections closed with the runtime
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from base64 import b64decode
 from typing import Any
 
 import anyio
@@ -13,11 +14,12 @@ import pytest
 from mcp.client import Client
 from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
+from tests.kit.pictures import png
 from tests.kit.waiting import eventually
 from tests.mcp.kit import BOTH, LEGACY, MODERN, PATIENCE, Hand, accept, connected, serving
 from tests.mcp.toolbox import add
 
-from clicket import Runtime, State, ToolContext, tool
+from clicket import File, Image, Runtime, State, ToolContext, tool
 from clicket.adapters.mcp.request_context import ID_META, THREAD_META
 from clicket.mcp import answers, elicit, image, need, reply
 
@@ -138,6 +140,18 @@ async def test_pictures_are_content(mode: str) -> None:
         result = await client.call_tool("picture")
     assert [block.type for block in result.content] == ["text", "image"]
     assert result.structured_content == {"width": 1}
+
+
+async def test_files_of_a_result_are_content_beside_its_text(mode: str) -> None:
+    @tool
+    async def plots() -> list[str | File]:
+        return ["two:", Image(png(), name="a.png"), File(b"x,y\n", name="b.csv")]
+
+    async with Runtime([plots], store="memory://") as rt, serving(rt) as url, connected(url, mode) as client:
+        text, image, file = (await client.call_tool("plots")).content
+    assert text.text.startswith("two:\n[image a.png, image/png, 4x3")
+    assert (image.mime_type, b64decode(image.data)) == ("image/png", png())
+    assert (file.resource.mime_type, b64decode(file.resource.blob)) == ("text/csv", b"x,y\n")
 
 
 async def test_failures_are_results_that_say_what_to_do(mode: str) -> None:

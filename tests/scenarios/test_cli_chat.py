@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.pictures import png
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.pty_kit import PseudoTerminal
@@ -50,6 +51,45 @@ def test_the_answer_can_be_piped_and_all_else_goes_to_stderr(place: Place) -> No
     last = done.stderr.splitlines()[-1]
     assert last.startswith("finished · 2 steps · 2 tool calls · ")
     assert "tokens in" in last
+
+
+def test_a_file_goes_with_the_message(place: Place) -> None:
+    (place.folder / "photo.png").write_bytes(png())
+    done = place.inside(
+        "--json", *script(place, "I read a line."), "What is this?", "--attach", "photo.png", "--id", "a"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (asked,) = [event for event in lines(done.stdout) if event["type"] == "message" and event["data"]["role"] == "user"]
+    (ref,) = asked["data"]["files"]
+    assert (ref["name"], ref["media_type"], ref["width"]) == ("photo.png", "image/png", 4)
+    assert asked["data"]["text"].startswith("What is this?\n[image photo.png, image/png, 4x3")
+    again = place.inside("--json", *script(place, "-"), "What is this?", "--attach", "photo.png", "--id", "a")
+    assert lines(again.stdout)[-1]["data"]["text"] == "I read a line."
+    missing = place.inside(*script(place, "-"), "What?", "--attach", "none.png")
+    assert missing.returncode == 2
+
+
+def test_files_are_attached_in_the_prompt(place: Place) -> None:
+    (place.folder / "photo.png").write_bytes(png())
+    with PseudoTerminal(place, *script(place, "One.", "Two.")) as terminal:
+        terminal.wait_for("\n> ")
+        terminal.type("/attach none.png\n")
+        terminal.wait_for("there is no file none.png")
+        terminal.wait_for("\n> ")
+        terminal.type("/attach photo.png\n")
+        terminal.wait_for("with the next message: photo.png")
+        terminal.wait_for("\n> ")
+        terminal.type("What is this?\n")
+        terminal.wait_for("One.")
+        terminal.wait_for("\n> ")
+        terminal.type("And now?\n")
+        terminal.wait_for("Two.")
+        terminal.wait_for("\n> ")
+        terminal.type("/history\n")
+        terminal.wait_for("[image photo.png, image/png, 4x3")
+        terminal.wait_for("> And now?")
+        terminal.type("\x04")
+        assert terminal.wait() == 0
 
 
 def test_events_are_json_lines(place: Place) -> None:

@@ -49,6 +49,8 @@ _MAX_NAME = 120
 _MAX_IMAGE_TOKENS = 1_600
 """Vendors make larger pictures smaller."""
 _TEXTS = ("application/json", "application/xml", "application/yaml", "application/toml", "application/x-ndjson")
+_CHECKED = (*PICTURES, "application/pdf")
+"""Their first bytes are known."""
 _EXTENSIONS = {
     "image/png": ".png",
     "image/jpeg": ".jpg",
@@ -179,8 +181,10 @@ def name_of_bytes(data: bytes) -> str:
 def ref_of(file: File, artifact: str, head: bytes, size: int) -> FileRef:
     """The reference of a file that is kept. `head`: its first bytes. `UsageError`: an image whose type is not known."""
     found = type_in(head)
-    # What vendors check is the bytes: a wrong extension must not have them refuse the whole conversation.
+    # What vendors check is the bytes: a wrong extension, or a picture that is none, must not have them refuse the whole conversation.
     kind = found or file.media_type or (mimetypes.guess_type(file.name)[0] if file.name else None) or _UNKNOWN
+    if found is None and kind in _CHECKED:
+        kind = _UNKNOWN
     if isinstance(file, Image) and not kind.startswith("image/"):
         raise UsageError(
             f"{file!r} is not an image that is known (PNG, JPEG, GIF, WebP; it looks like {kind}). Use File(…), or say "

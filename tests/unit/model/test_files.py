@@ -15,6 +15,7 @@ from clicket import File, Image
 from clicket.errors import UsageError
 from clicket.model.files import FileRef, files_text, ref_of, shown_in
 
+UNKNOWN = "application/octet-stream"
 GIF = b"GIF89a" + struct.pack("<HH", 640, 480) + b"\0" * 3
 JPEG = (
     b"\xff\xd8\xff\xe0\x00\x10JFIF\0" + b"\0" * 9 + b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 480, 640) + b"\3" * 10
@@ -48,6 +49,12 @@ def test_an_image_says_what_it_is_and_how_large(data: bytes, kind: str) -> None:
 
 def test_the_bytes_decide_and_not_the_extension_because_vendors_refuse_what_does_not_match() -> None:
     assert ref(Image(GIF, "image/png", name="photo.png")).media_type == "image/gif"
+
+
+def test_a_picture_that_is_none_is_not_passed_off_as_one() -> None:
+    assert ref(File(b"hello", "image/png")).media_type == ref(File(b"hello", name="a.pdf")).media_type == UNKNOWN
+    with pytest.raises(UsageError, match="not an image"):
+        ref(Image(b"hello", "image/png"))
 
 
 def test_a_name_says_what_bytes_do_not() -> None:

@@ -12,7 +12,7 @@ from tests.scenarios.agent_server_kit import served_agent
 
 from clicket import File, Image, Runtime, tool
 from clicket.agents import ReActAgent
-from clicket.client import Client
+from clicket.client import Client, RemoteTools
 from clicket.errors import UsageError
 from clicket.model.codec import encode
 from clicket.testing import ScriptedModel
@@ -158,3 +158,14 @@ async def test_a_plot_of_the_interpreter_is_seen_by_the_model() -> None:
         shown = result.messages[-2]
         assert shown.files[0].name == "figure-1"
         assert picture not in shown.content, "the model does not read the bytes as text, too"
+
+
+async def test_a_tool_of_a_server_brings_its_files_along(tmp_path: Path) -> None:
+    async with served_agent(tmp_path, ["-"], tools=[plot]) as it, Runtime(store="memory://") as rt:
+        far = RemoteTools(it.url)
+        await far.join(rt)
+        result = await rt.call("plot")
+        (ref,) = result.files
+        assert await rt.artifact(ref.artifact) == png(9)
+        assert result.content == f"a plot:\n{ref.line}"
+        await far.close()

@@ -27,6 +27,7 @@ from clicket.errors import (
 )
 from clicket.kernel import State
 from clicket.model import Event, ToolResult
+from clicket.model.files import File, WithFiles
 from clicket.runtime.runtime import Runtime
 from clicket.runtime.views.tools import ToolInfo
 from clicket.tools import ToolContext
@@ -154,13 +155,17 @@ class RemoteTool(ToolDefaults):
                 async for event in events:
                     _report(event, ctx)
             result = await handle.result()
+            files = [
+                File(await client.artifact(ref.artifact), ref.media_type, name=ref.name or None) for ref in result.files
+            ]
         except ServerUnavailable as error:
             raise self._lost(error, ctx) from error
         except asyncio.CancelledError:
             if getattr(ctx.sink, "stop_reason", None) != "shutdown":  # else the next process continues the call
                 await self._cancel(client, ctx)
             raise
-        return self._output(result, ctx)
+        output = self._output(result, ctx)
+        return WithFiles(output, files, result.content) if files else output
 
     async def close(self) -> None:
         await self._source.close()

@@ -122,7 +122,8 @@ class Process:
         lines = lines_of(files)
         await self._in_thread(call, plain, sink, room=len(lines.encode()) + 1)
         if text is not None:
-            call.content = f"{without_notes(hide_text(text, call.secrets))}\n{lines}".lstrip()
+            shown = without_notes(hide_text(text, call.secrets))
+            call.content = "\n".join(filter(None, [shown, *(ref.line for ref in files if ref.line not in shown)]))
         elif call.truncated:
             call.content += f"\n{lines}"
         else:

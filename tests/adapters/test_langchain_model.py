@@ -11,12 +11,14 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel, G
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from tests.kit.pictures import png
 from tests.unit.models.kit import adds_up
 
 from clicket import tool
 from clicket.agents import ReActAgent
 from clicket.errors import RetryableError, UsageError
 from clicket.model.chat import ChatMessage, ChatRequest, Delta, ToolOffer, ToolUse, Usage
+from clicket.model.files import FileRef
 from clicket.model.names import wire_names
 from clicket.models import SchemaTools, as_model
 from clicket.ports import StreamingModel
@@ -253,3 +255,22 @@ async def test_a_model_that_cannot_be_offered_tools_says_so_and_what_helps(given
             await ReActAgent(rt, model).run("How much tea?")
     if given is text_to_text:
         assert (await SchemaTools(model).chat(request())).text == "answer"
+
+
+async def test_images_of_a_message_and_of_results_that_follow_them() -> None:
+    photo = FileRef(artifact="sha256-" + "1" * 64, media_type="image/png", size=69)
+    messages = (
+        ChatMessage(role="user", content=f"see\n{photo.line}", files=(photo,)),
+        ChatMessage(role="assistant", uses=(ToolUse(id="c1", name="shop.find"), ToolUse(id="c2", name="shop.find"))),
+        ChatMessage(role="tool", use_id="c1", content=photo.line, files=(photo,)),
+        ChatMessage(role="tool", use_id="c2", content="3"),
+    )
+    answers = answering("Seen.")
+    model: Any = as_model(answers)
+    assert not model.sees_images
+    await model.chat(ChatRequest(messages=messages, files={photo.artifact: png()}))
+    asked, _, first, second, beside = answers.asked[0]
+    assert [part["type"] for part in asked.content] == ["text", "image_url"]
+    assert (first.content, second.content) == (photo.line, "3")
+    assert [part["type"] for part in beside.content] == ["text", "image_url"]
+    assert beside.content[1]["image_url"]["url"].startswith("data:image/png;base64,iVBORw")

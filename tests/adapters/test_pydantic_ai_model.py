@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelResponse,
     TextPart,
@@ -20,6 +21,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolC
 from pydantic_ai.models.test import TestModel as OfflineModel
 from pydantic_ai.profiles import ModelProfile
 from tests.adapters.provider import Provider
+from tests.kit.pictures import png
 from tests.unit.models.kit import (
     KEY,
     READ,
@@ -40,7 +42,8 @@ from clicket import tool
 from clicket.adapters.pydantic_ai import PydanticAIModel
 from clicket.agents import ReActAgent
 from clicket.errors import ClicketError, RetryableError, UsageError
-from clicket.model.chat import Delta, ToolUse, Usage
+from clicket.model.chat import ChatMessage, ChatRequest, Delta, ToolUse, Usage
+from clicket.model.files import FileRef
 from clicket.model.names import wire_names
 from clicket.models import as_model, model_of
 from clicket.ports import StreamingModel
@@ -320,3 +323,21 @@ def test_a_model_is_made_from_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_that_cannot_be_made_says_why(make: Callable[[], Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         make()
+
+
+async def test_images_are_sent_if_the_model_is_said_to_see() -> None:
+    photo = FileRef(artifact="sha256-" + "1" * 64, media_type="image/png", size=69)
+    use = ToolUse(id="c1", name="files.read")
+    messages = (
+        ChatMessage(role="user", content=f"see\n{photo.line}\nhere", files=(photo,)),
+        ChatMessage(role="assistant", uses=(use, ToolUse(id="c2", name="files.read"))),
+        ChatMessage(role="tool", use_id="c1", content=photo.line, files=(photo,)),
+        ChatMessage(role="tool", use_id="c2", content="3"),
+    )
+    model, asked = scripted([TextPart("Seen.")])
+    assert not model.sees_images
+    await model.chat(ChatRequest(messages=messages, files={photo.artifact: png()}))
+    begun, _, results = asked[0][0]
+    assert begun.parts[0].content == [f"see\n{photo.line}", BinaryContent(png(), media_type="image/png"), "\nhere"]
+    assert [part.part_kind for part in results.parts] == ["tool-return", "tool-return", "user-prompt"]
+    assert results.parts[2].content == [photo.line, BinaryContent(png(), media_type="image/png")]

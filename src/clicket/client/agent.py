@@ -201,7 +201,9 @@ class RemoteAgent:
     ) -> Sent:
         """Store a message for a thread; it is read exactly once. As `Agent.send`."""
         _, more = _taken(output, options)
-        answer = await self._post(message, thread, id=id or new_id(), when=when, **more)
+        answer = await self._post(
+            await message_body(self._connection, message), thread, id=id or new_id(), when=when, **more
+        )
         return decoded(answer.content, Sent)
 
     async def stop(self, thread: str = "default", reason: str = "") -> bool:

@@ -15,7 +15,7 @@ from clicket.model.chat import ChatRequest
 __all__ = ["is_repeated", "marked"]
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
-_MARKABLE = ("text", "tool_use", "tool_result")
+_MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 """Blocks that take a mark; thinking does not."""
 
 

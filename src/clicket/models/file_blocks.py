@@ -14,7 +14,15 @@ from clicket.model.files import FileRef, pieces
 from clicket.model.foreign import clean
 from clicket.models.error_translation import blames
 
-__all__ = ["UNSEEN", "anthropic_blocks", "blames_files", "openai_parts", "shows_files", "without_files"]
+__all__ = [
+    "UNSEEN",
+    "anthropic_blocks",
+    "blames_files",
+    "openai_parts",
+    "response_parts",
+    "shows_files",
+    "without_files",
+]
 
 logger = logging.getLogger("clicket.models")
 _WORDS = (
@@ -75,6 +83,27 @@ def openai_parts(message: ChatMessage, files: Bytes) -> list[Block]:
     ]
 
 
+def response_parts(message: ChatMessage, files: Bytes) -> list[Block]:
+    """Its text with the parts of the Responses API at their places; of a message, or of a result."""
+    return [
+        _response(part, files[part.artifact]) if isinstance(part, FileRef) else {"type": "input_text", "text": part}
+        for part in pieces(message.content, message.files, files)
+    ]
+
+
+def _response(ref: FileRef, data: bytes) -> Block:
+    if ref.is_text:
+        return {"type": "input_text", "text": _text(data)}
+    url = _data_url(ref, data)
+    if ref.is_image:
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return {"type": "input_file", "filename": ref.file_name, "file_data": url}
+
+
+def _data_url(ref: FileRef, data: bytes) -> str:
+    return f"data:{ref.media_type};base64,{b64encode(data).decode()}"
+
+
 def _anthropic(ref: FileRef, data: bytes) -> Block:
     if ref.is_image:
         return {"type": "image", "source": _base64(ref, data)}
@@ -95,7 +124,7 @@ def _base64(ref: FileRef, data: bytes) -> Block:
 def _openai(ref: FileRef, data: bytes) -> Block:
     if ref.is_text:
         return {"type": "text", "text": _text(data)}
-    url = f"data:{ref.media_type};base64,{b64encode(data).decode()}"
+    url = _data_url(ref, data)
     if ref.is_image:
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "file", "file": {"filename": ref.file_name, "file_data": url}}

@@ -60,10 +60,9 @@ class OpenAIModel:
     `prices` are those of a million tokens, `{"input": 3.0, "output": 15.0, "cached": 0.3}`, for `usage.cost`. `tools="schema"`
     asks for tool calls by structured output, for models without tools; "auto" does so when a server refuses tools, "native"
     never. `typed_by` is how an agent asks for an answer of a type: by "schema" from OpenAI and Azure, by a "tool" from other servers; it
-    can be set. `sees_images` may be set to False, for a model that reads only text. `api="responses"` uses the Responses API, which
-    keeps a model's reasoning from step to step; the vendor stores nothing unless `options` has `store`. `client` is an `AsyncOpenAI` of
-    your own, which you close. Without it connections stay open until `close()` or the end of the event loop, and a model can be used
-    from any loop.
+    can be set. `sees_images` may be set to False, for a model that reads only text. `api="responses"` uses the Responses API, which keeps
+    a model's reasoning from step to step; the vendor stores nothing unless `options` has `store`. `client` is an `AsyncOpenAI` of your own,
+    which you close. Without it connections stay open until `close()` or the end of the event loop, and a model can be used from any loop.
     """
 
     def __init__(

@@ -7,11 +7,12 @@ imported when a model is made.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from clicket.errors import UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, Ended, ToolUse, Usage
+from clicket.model.files import FileRef, lines_of, pieces, shown_in
 from clicket.model.foreign import clean, field
 from clicket.model.foreign_errors import translated
 from clicket.model.names import wire_names
@@ -36,6 +37,8 @@ def is_pydantic_ai_model(given: Any) -> bool:
 class PydanticAIModel:
     """`model`: a `Model` of pydantic-ai, or its name, such as `"groq:llama-3.3-70b-versatile"`. `settings`: its `ModelSettings`.
 
+    `sees_images` is False: set it to True for a model that can see; pydantic-ai does not say which.
+
     Prices are those of `[[prices]]`, by the name `VENDOR:MODEL`.
     """
 
@@ -52,6 +55,7 @@ class PydanticAIModel:
         except Exception as error:  # an unknown name, a missing key, or an SDK that is not installed
             raise UsageError(f"pydantic-ai cannot make the model {model!r}: {error}") from error
         self._settings = dict(settings or {})
+        self.sees_images: bool = False
         self.name: str = f"{self._model.system}:{self._model.model_name}"
 
     def __repr__(self) -> str:
@@ -90,7 +94,7 @@ class PydanticAIModel:
         if request.tools and request.tool_choice != "auto":
             settings["tool_choice"] = request.tool_choice
         return {
-            "messages": self._conversation(request.messages, names),
+            "messages": self._conversation(request, names),
             "model_settings": settings or None,
             "model_request_parameters": self._parameters(request, names),
         }
@@ -117,10 +121,16 @@ class PydanticAIModel:
 
     # The conversation.
 
-    def _conversation(self, messages: Sequence[ChatMessage], names: _Names) -> list[Any]:
+    def _conversation(self, request: ChatRequest, names: _Names) -> list[Any]:
         kinds, made, parts = self._messages, list[Any](), list[Any]()
         called: dict[str, str] = {}
-        for message in messages:
+        beside: list[
+            Any
+        ] = []  # files of results: not every vendor takes them in results, which must follow their calls
+        for message in request.messages:
+            if message.role != "tool":
+                parts += beside
+                beside = []
             if message.role == "assistant":
                 if parts:
                     made.append(kinds.ModelRequest(parts=parts))
@@ -136,13 +146,33 @@ class PydanticAIModel:
                         outcome="failed" if message.failed else "success",
                     )
                 )
+                shown = self._with_files(lines_of(message.files), message, request.files)
+                if not isinstance(shown, str):
+                    beside.append(kinds.UserPromptPart(content=shown))
             elif message.role == "system":
                 parts.append(kinds.SystemPromptPart(content=message.content))
             else:
-                parts.append(kinds.UserPromptPart(content=message.content))
+                shown = self._with_files(message.content, message, request.files)
+                parts.append(kinds.UserPromptPart(content=shown))
+        parts += beside
         if parts:
             made.append(kinds.ModelRequest(parts=parts))
         return made
+
+    def _with_files(self, text: str, message: ChatMessage, files: Mapping[str, bytes]) -> str | list[Any]:
+        """The text with the files that are shown, each after its line."""
+        shown = [ref for ref in shown_in(message.content, message.files) if ref.artifact in files]
+        if not shown:
+            return text
+        return [
+            part if isinstance(part, str) else self._part(part, files[part.artifact])
+            for part in pieces(text, shown, files)
+        ]
+
+    def _part(self, ref: FileRef, data: bytes) -> Any:
+        if ref.is_text:
+            return clean(data.decode("utf-8", "replace"))
+        return self._messages.BinaryContent(data, media_type=ref.media_type)
 
     def _response(self, message: ChatMessage, names: _Names) -> Any:
         """The response with the parts that only its vendor can read, in their order; without them if the message was changed since."""

@@ -10,6 +10,7 @@ import msgspec
 from clicket.model.chat import ChatRequest
 from clicket.models.connection import Capabilities, Reader, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
+from clicket.models.file_blocks import blames_files, without_files
 from clicket.models.reply_builder import ReplyBuilder
 from clicket.models.responses_reply import ItemReader
 from clicket.models.responses_request import function_tool, input_items
@@ -35,6 +36,7 @@ class Responses:
 
     def body(self, request: ChatRequest, caps: Capabilities, names: Names) -> dict[str, Any]:
         options = self._options
+        request = request if caps.files else without_files(request)
         body: dict[str, Any] = {"store": False, **options, "model": self._model}
         if caps.reasoning:
             body["include"] = list(dict.fromkeys([*(options.get("include") or ()), _ENCRYPTED]))
@@ -54,13 +56,16 @@ class Responses:
         most = smaller_limit(request.max_tokens, self._max_tokens)
         if most is not None:
             body["max_output_tokens"] = most
-        return {**body, "input": input_items(messages, names, reasoning=caps.reasoning, stored=stored)}
+        files = request.files
+        return {**body, "input": input_items(messages, names, reasoning=caps.reasoning, stored=stored, files=files)}
 
     async def send(self, client: Any, body: dict[str, Any], caps: Capabilities, *, streamed: bool) -> Any:
         return await (client.responses.create(**body, stream=True) if streamed else client.responses.create(**body))
 
     def after_refusal(self, request: ChatRequest, caps: Capabilities, error: Any) -> Capabilities | None:
         refused = is_refusal(error)
+        if refused and caps.files and blames_files(request, error):
+            return msgspec.structs.replace(caps, files=False)
         if refused and error.body and caps.reasoning and blames(error, _BLAMES_REASONING):
             return msgspec.structs.replace(caps, reasoning=False)
         if refused and request.schema is not None and caps.strict and caps.form == 0 and blames(error, ("strict",)):

@@ -9,6 +9,7 @@ from typing import Any
 
 from clicket.model.chat import ChatMessage, ToolOffer
 from clicket.model.foreign import field
+from clicket.models.file_blocks import response_parts, shows_files
 from clicket.models.found_tools import in_wire_names
 from clicket.models.transcript import AssistantTurn, Names, as_object_text, turns
 from clicket.tools.provider_schema import shown
@@ -20,14 +21,21 @@ _FOLLOWS = ("reasoning", "message", "function_call")
 
 
 def input_items(
-    messages: Sequence[ChatMessage], names: Names, *, reasoning: bool, stored: bool
+    messages: Sequence[ChatMessage],
+    names: Names,
+    *,
+    reasoning: bool,
+    stored: bool,
+    files: Mapping[str, bytes] | None = None,
 ) -> list[dict[str, Any]]:
     """`reasoning`: send back the items of earlier replies that only the vendor can read. `stored`: the vendor has them, and knows their
-    ids; otherwise reasoning that is not encrypted stays here."""
+    ids; otherwise reasoning that is not encrypted stays here. `files`: the bytes of those that are shown, by artifact."""
     items: list[dict[str, Any]] = []
+    files = files or {}
     for one in turns(messages, _IDS):
         if not isinstance(one, AssistantTurn):
-            items.append({"role": one.role, "content": one.content})
+            shows = one.role == "user" and shows_files(one, files)
+            items.append({"role": one.role, "content": response_parts(one, files) if shows else one.content})
             continue
         items += _reply_items(one, names, reasoning=reasoning, stored=stored)
         answered = zip(one.ids, one.message.uses, one.results, strict=True)
@@ -35,7 +43,9 @@ def input_items(
             {
                 "type": "function_call_output",
                 "call_id": id,
-                "output": failure_text(in_wire_names(use, result, names)),
+                "output": response_parts(result, files)
+                if shows_files(result, files)
+                else failure_text(in_wire_names(use, result, names)),
             }
             for id, use, result in answered
         ]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from tests.adapters.provider import Provider, Responses
+from tests.kit.pictures import png
 from tests.models_kit.vendor_rules import accepted_by_responses
 from tests.unit.models.kit import (
     ADD,
@@ -27,6 +29,7 @@ from clicket import tool
 from clicket.agents import ReActAgent
 from clicket.errors import ClicketError, RetryableError, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
+from clicket.model.files import FileRef
 from clicket.model.names import wire_names
 from clicket.models import OpenAIModel, model_of
 from clicket.testing import memory_runtime
@@ -279,6 +282,25 @@ async def test_items_that_are_none(provider: Provider, output: Any, streamed: bo
     except ClicketError:
         return
     assert reply.text == ""
+
+
+@STREAMED
+async def test_files_of_messages_and_results(provider: Provider, streamed: bool) -> None:
+    photo = FileRef(artifact="sha256-" + "1" * 64, media_type="image/png", size=69, name="photo.png")
+    paper = FileRef(artifact="sha256-" + "2" * 64, media_type="application/pdf", size=8, name="paper.pdf")
+    files = {photo.artifact: png(), paper.artifact: b"%PDF-1.7"}
+    given = msgspec.structs.replace(result("c1", f"read:\n{paper.line}"), files=(paper,))
+    asked = msgspec.structs.replace(user(f"see\n{photo.line}"), files=(photo,))
+    request = asks(asked, assistant(("c1", "files.read", "{}")), given, files=files)
+    provider.answers = [{"output": [message("Seen.")]}]
+    assert (await ask(responses_model(provider), request, streamed=streamed)).text == "Seen."
+    (sent,) = provider.requests
+    accepted_by_responses(sent)
+    said, _, answered = sent["input"]
+    assert [part["type"] for part in said["content"]] == ["input_text", "input_image"]
+    assert said["content"][1]["image_url"].startswith("data:image/png;base64,iVBORw")
+    assert [part["type"] for part in answered["output"]] == ["input_text", "input_file"]
+    assert answered["output"][1]["filename"] == "paper.pdf"
 
 
 def test_the_api_is_chosen_by_name() -> None:

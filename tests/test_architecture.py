@@ -353,11 +353,11 @@ def test_each_field_of_a_call_has_its_writer() -> None:
             if kind == "Entry":
                 journal.add(module)
                 assert field in fields["Entry"] | {"_events", "_units"}, (
-                    f"{module} writes entry.{field}, which is no field"
+                    f"{module} writes entry.{field}, which is not a field"
                 )
             else:
                 writers.setdefault(field, set()).add(module)
-                assert field in fields[kind], f"{module} writes {kind}.{field}, which is no field"
+                assert field in fields[kind], f"{module} writes {kind}.{field}, which is not a field"
     named = {field: {who} if isinstance(who, str) else set(who) for field, who in WRITERS.items()}
     assert writers == named, (
         "write through a function of the field's own module, or change WRITERS in engine/live_call.py"

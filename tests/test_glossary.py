@@ -29,3 +29,21 @@ def test_every_module_of_the_glossary_exists(page: str) -> None:
 def test_both_glossaries_name_the_same_modules_for_the_same_terms() -> None:
     english, chinese = map(modules_by_term, PAGES)
     assert english == chinese
+
+
+RIDDLES = re.compile(
+    r"\b[Ww]hoever\b|\bso many\b|\b(?:that|which) (?:is|are) none\b|(?<!here )\bis no (?!longer\b|more\b|less\b|one\b|doubt\b|way\b)\w"
+)
+"""Phrases that make a reader stop: `is no tool` for "is not a tool", `so many` for a number, `whoever` for a person or a process."""
+
+
+def test_the_words_of_the_sources_are_plain() -> None:
+    pages = [path for path in (ROOT / "src").rglob("*.py") if "static" not in path.parts]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for path in pages
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
+        if RIDDLES.search(line)
+    ]
+    assert pages
+    assert not found, "\n".join(found)

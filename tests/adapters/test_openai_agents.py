@@ -1,4 +1,4 @@
-"""Tools for the OpenAI Agents SDK, in real runs of its agents against the fake provider. The SDK is no extra of clicket: the tests run
+"""Tools for the OpenAI Agents SDK, in real runs of its agents against the fake provider. The SDK is not an extra of clicket: the tests run
 where it is installed; without it, that is what the module says."""
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ async def test_a_call_of_a_run_that_is_repeated_runs_once(provider: Provider, gp
 
     async with runtime(tools=[add]) as rt:
         agent = agent_of(gpt, api, await as_agents_tools(rt, "t1"))
-        for id, runs in ((ID, 1), (ID, 1), ("call_0", 2), ("call_0", 3)):  # a counter is no id
+        for id, runs in ((ID, 1), (ID, 1), ("call_0", 2), ("call_0", 3)):  # a counter is not an id
             provider.answers = answers(api, [(id, "add", '{"a": 1}')], "Done.")
             await sdk.Runner.run(agent, "go")
             assert len(RUNS) == runs

@@ -138,7 +138,7 @@ class _Child:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            if not (self.closing and isinstance(error, ClicketError)):  # an error during close is no trouble
+            if not (self.closing and isinstance(error, ClicketError)):  # an error during close is not a problem
                 self._acknowledge("trouble", text=f"{self.life.name}: {traceback.format_exc(limit=-3)}")
 
     # Calls.

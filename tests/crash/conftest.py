@@ -16,7 +16,7 @@ from tests.crash.stores import STORES, Fresh, Row
 
 
 def _params() -> Iterator[Any]:
-    """Durability against a loss of power is no subject of a kill: where a test does not name its stores, the slow form has it."""
+    """Durability against a loss of power is not a subject of a kill: where a test does not name its stores, the slow form has it."""
     for name, row in STORES.items():
         yield pytest.param(name, marks=pytest.mark.slow if row.durability == "power" else ())
 

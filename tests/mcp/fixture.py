@@ -271,7 +271,7 @@ async def failing_job() -> str:
 
 @tool(tags={"mcp:task"}, failure_threshold=MANY)
 async def protocol_error_job() -> str:
-    """Breaks in a way that is no tool's affair."""
+    """Breaks in a way that is not a tool's affair."""
     raise ProtocolError("the job's machinery broke")
 
 

@@ -47,7 +47,7 @@ async def test_a_task_waits_with_a_link_and_completes_by_itself() -> None:
         assert "elicitationId" not in asked["params"]
         assert "github" in waiting["statusMessage"]
         await hand.answer(made["taskId"], **{name: {"action": "accept"} for name in waiting["inputRequests"]})
-        assert (await hand.task(made["taskId"]))["status"] == "input_required", "an answer is no credential"
+        assert (await hand.task(made["taskId"]))["status"] == "input_required", "an answer is not a credential"
         token = asked["params"]["url"].rpartition("/")[2]
         await rt.engine.connecting.put(token, "ann-t0ken")
         done = await hand.task(made["taskId"], "completed")

@@ -89,7 +89,7 @@ async def chatty(ctx: ToolContext) -> None:
 
 @tool(tags={"mcp"})
 async def mumbles() -> Any:
-    """Asks what is no question."""
+    """Asks what is not a question."""
     return need(x={"method": "elicitation/create", "params": {"mode": "form"}})
 
 

@@ -45,7 +45,7 @@ async def test_an_mcp_client_uses_the_tools(mode: str, tmp_path: Path) -> None:
         listed = [each.name for each in (await client.list_tools()).tools]
         assert listed == ["add", "facts", "steps", "fails", "picture", "hang", "hang_reading"]
         assert text_of(await client.call_tool("add", {"a": 1, "b": 2})) == "3"
-        facts = await client.call_tool("facts")  # it prints to stdout, which is no MCP message
+        facts = await client.call_tool("facts")  # it prints to stdout, which is not an MCP message
         assert isinstance(facts.structured_content, dict)
         assert (await client.call_tool("add", {"a": "x"})).is_error
         await client.call_tool("steps", {"count": 3}, progress_callback=progress)

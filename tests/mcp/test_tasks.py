@@ -120,7 +120,7 @@ async def test_a_failure_of_the_tool_is_a_result_and_one_of_the_protocol_is_not(
 async def test_cancelling_a_task_cancels_its_call() -> None:
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
         id = (await hand.call("work", seconds=25))["taskId"]
-        for _ in range(2):  # the second time it has ended already, which is no error
+        for _ in range(2):  # the second time it has ended already, which is not an error
             acknowledged = await hand.result("tasks/cancel", taskId=id)
             assert set(acknowledged) <= {"resultType", "_meta"}
             await hand.task(id, "cancelled")

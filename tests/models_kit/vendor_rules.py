@@ -157,7 +157,7 @@ def accepted_by_anthropic(messages: Sequence[Message], *, body: Mapping[str, Any
             if one["type"] == "tool_use":
                 _need(bool(_ID.fullmatch(one["id"])), where, f"an id of other letters: {one['id']!r}")
                 _need(one["id"] not in seen, where, f"an id that another call has: {one['id']!r}")
-                _need(isinstance(one["input"], dict), where, "an input that is no object")
+                _need(isinstance(one["input"], dict), where, "an input that is not an object")
                 _named(one["name"], where)
                 seen.add(one["id"])
     _need(not waiting, "anthropic: messages", f"these tool calls have no result: {waiting}")

@@ -68,7 +68,7 @@ def _calls(title: str, body: str, page: str) -> list[Call]:
 
 
 def _sections(text: str, mark: str) -> list[tuple[str, str]]:
-    """Title and text of each heading of this level, first the text before them; a line of code is no heading."""
+    """Title and text of each heading of this level, first the text before them; a line of code is not a heading."""
     titles, parts = [""], [""]
     fenced = False
     for line in text.splitlines(keepends=True):

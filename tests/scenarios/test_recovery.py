@@ -254,7 +254,7 @@ async def test_a_worker_process_does_not_outlive_its_runtime(tmp_path: Path) -> 
 
 
 async def test_a_stopped_owner_that_wakes_up_is_fenced_and_its_result_kept_as_late(tmp_path: Path) -> None:
-    """Its lease expired while it was stopped: another process settled the call, once; its own result is no outcome."""
+    """Its lease expired while it was stopped: another process settled the call, once; its own result is not an outcome."""
     async with child(tmp_path, "resumes", lease=0.5, stay=False) as sleeper:
         await sleeper.until("started resumes")
         await stop_between_writes(sleeper.process.pid, sqlite_url(tmp_path))

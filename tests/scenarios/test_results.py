@@ -91,7 +91,7 @@ NOT_JSON: list[Any] = [
     range(3),
     [1, {"a": iter([])}],
     re.compile("x"),
-    ValueError("an exception is no result"),
+    ValueError("an exception is not a result"),
 ]
 
 

@@ -43,7 +43,7 @@ def test_it_says_where_it_is_and_leaves_in_order(place: Place) -> None:
     assert "base_tool" in ready["tools"]
     with httpx2.Client(base_url=ready["url"]) as client:
         made = client.post("/calls", json={"tool": "base_tool", "wait": True}, headers={"authorization": ""})
-        assert made.status_code == 401, "an empty Authorization is no key"
+        assert made.status_code == 401, "an empty Authorization is not a key"
         made = client.post("/calls", json={"tool": "base_tool", "arguments": {"data": "x"}, "wait": True})
         assert made.json()["output"] == "base(x)"
     server.signal(signal.SIGTERM)

@@ -118,7 +118,7 @@ async def test_a_model_without_a_price_has_tokens_and_no_money(store: str) -> No
 
 @pytest.mark.parametrize("on_reached", ["ask", "stop", "warn"])
 async def test_a_budget_in_money_and_a_model_without_a_price(on_reached: str, caplog: pytest.LogCaptureFixture) -> None:
-    """No person is asked for money that would not help, a warning is no limit that was reached, and the log says it once."""
+    """No person is asked for money that would not help, a warning is not a limit that was reached, and the log says it once."""
     told: list[BudgetReached] = []
     given = budget(limit_usd=1.0, limit_tokens=1_000_000, on_reached=on_reached)
     async with make([], store="memory://", budgets=[given]) as rt:
@@ -637,14 +637,14 @@ def test_the_command_and_the_blocking_runtime(tmp_path: Path) -> None:
     assert '"limit_usd":2' in place.inside("config").stdout.replace(" ", "").replace("\n", "")
     wrong = place.inside("config", CLICKET_BUDGETS='[{"scope": "al", "limit_usd": 1}]')
     assert wrong.returncode == 2
-    assert "CLICKET_BUDGETS: budget 1: 'al' is no scope. Did you mean 'all'?" in " ".join(wrong.stderr.split())
+    assert "CLICKET_BUDGETS: budget 1: 'al' is not a scope. Did you mean 'all'?" in " ".join(wrong.stderr.split())
     assert "no list in JSON" in place.inside("config", CLICKET_BUDGETS="[").stderr
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"budgets": [{"scope": "everybody", "limit_usd": 1}]}, "is no scope"),
+        ({"budgets": [{"scope": "everybody", "limit_usd": 1}]}, "is not a scope"),
         ({"budgets": [{"scope": "all"}]}, "has no limit"),
         ({"budgets": [{"scope": "all", "limit_usd": -1}]}, "at least 0"),
         ({"budgets": [{"scope": "all", "limit_usd": 1, "period": "week"}]}, "period"),

@@ -274,7 +274,7 @@ def test_it_opens_closes_and_opens_again(sqlite: str) -> None:
 
 def test_a_store_that_cannot_be_opened_leaves_no_thread(tmp_path: Any) -> None:
     bad = tmp_path / "bad.db"
-    bad.write_bytes(b"this is no database" * 100)
+    bad.write_bytes(b"this is not a database" * 100)
     with pytest.raises(clicket.StoreUnavailable):
         make(store=f"sqlite:///{bad}").open()
 

@@ -199,7 +199,10 @@ STREAMS = [
         timeout=SOON,
     ),
     Hostile(
-        "print what is no text", "import os\nos.write(1, bytes(range(256)))\nprint('\\nafter')", says="after", kept=True
+        "print what is not a text",
+        "import os\nos.write(1, bytes(range(256)))\nprint('\\nafter')",
+        says="after",
+        kept=True,
     ),
     Hostile("print lone surrogates", "print('\\ud800 after')", status=frozenset({"ok", "error"}), kept=True),
     Hostile("a value of lone surrogates", "'\\udfff'", kept=True),

@@ -21,7 +21,7 @@ FILLER = secrets.token_hex(600_000)  # no store can compress it, so its neighbou
 
 
 class Canary:
-    """Two secrets of one test, and a name that is no secret: a search that misses the name is faulty."""
+    """Two secrets of one test, and a name that is not a secret: a search that misses the name is faulty."""
 
     def __init__(self) -> None:
         self.password = f'canary {secrets.token_hex(8)}/ü"{secrets.token_hex(4)}'

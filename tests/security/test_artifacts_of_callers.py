@@ -1,4 +1,4 @@
-"""An artifact is named by its hash, so its name is no secret. A caller reads what it uploaded and what its calls
+"""An artifact is named by its hash, so its name is not a secret. A caller reads what it uploaded and what its calls
 stored, nothing else, whatever it writes into its requests, and whatever its tools write into their journal."""
 
 from __future__ import annotations

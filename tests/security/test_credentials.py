@@ -49,9 +49,9 @@ async def careless(how: str, ctx: ToolContext) -> Any:
             ctx.emit(piece)
         ctx.emit({"token": token})
     if how == "raise":
-        raise ValueError(f"{token} is no good")
+        raise ValueError(f"{token} is not a good")
     if how == "retry" and ctx.attempt == 1:
-        raise RetryableError(f"{token} is no good yet")
+        raise RetryableError(f"{token} is not a good yet")
     if how == "big":
         return {"filler": "x" * 2_000_000, "token": token, token: 1}
     await ctx.checkpoint("c", token.encode())

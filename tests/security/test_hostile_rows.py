@@ -319,9 +319,9 @@ async def test_an_artifact_has_a_hash_for_a_name_or_is_not_there(rows: Rows, nam
 THESE = f"id IN {VICTIMS}"
 COLUMNS = {
     "an unknown state": f"UPDATE calls SET state = 'exploded' WHERE {THESE}",
-    "an id that is no utf-8": f"UPDATE calls SET id = CAST(x'c328' AS TEXT) || key WHERE {THESE}",
-    "a thread that is no utf-8": f"UPDATE calls SET thread = CAST(x'ff00fe' AS TEXT) WHERE {THESE}",
-    "a caller that is no utf-8": f"UPDATE calls SET caller = CAST(x'eda080' AS TEXT) WHERE {THESE}",
+    "an id that is not utf-8": f"UPDATE calls SET id = CAST(x'c328' AS TEXT) || key WHERE {THESE}",
+    "a thread that is not utf-8": f"UPDATE calls SET thread = CAST(x'ff00fe' AS TEXT) WHERE {THESE}",
+    "a caller that is not utf-8": f"UPDATE calls SET caller = CAST(x'eda080' AS TEXT) WHERE {THESE}",
     "a tool that is sql": f"UPDATE calls SET tool = 'held''; DROP TABLE calls; --' WHERE {THESE}",
     "a tool with a nul": f"UPDATE calls SET tool = 'held' || char(0) WHERE {THESE}",
     "an owner that is not there": f"UPDATE calls SET owner = 987654321 WHERE {THESE}",
@@ -346,7 +346,7 @@ OWNERS = {
     "a lease without end": "'elsewhere', '', 1, '', 9e999, 0",
     "a lease from below": "'elsewhere', '', 1, '', -9e999, 9e999",
     "renewed in the future": "'elsewhere', '', 1, '', 10, 9e999",
-    "a host that is no utf-8": "CAST(x'fffe' AS TEXT), CAST(x'c328' AS TEXT), 1, CAST(x'ff' AS TEXT), 10, 0",
+    "a host that is not utf-8": "CAST(x'fffe' AS TEXT), CAST(x'c328' AS TEXT), 1, CAST(x'ff' AS TEXT), 10, 0",
     "a host that is sql": "'x'') OR 1=1 --', '''', 1, '', 10, 0",
 }
 OWNER = (

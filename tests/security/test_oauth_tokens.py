@@ -94,7 +94,7 @@ WRONG_CLAIMS: dict[str, dict[str, Any]] = {
     "no end": {"exp": None},
     "an end that is text": {"exp": "2099-01-01"},
     "an end that is endless": {"exp": float("inf")},
-    "an end that is no number": {"exp": float("nan")},
+    "an end that is not a number": {"exp": float("nan")},
     "not yet valid": {"nbf": int(time.time()) + 36_000},
     "issued tomorrow": {"iat": int(time.time()) + 86_400},
     "no subject": {"sub": None},

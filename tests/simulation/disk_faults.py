@@ -201,7 +201,7 @@ def _compare(safe: _Content, seen: _Content, left: _Content, durability: str) ->
 
     The database is sound, and every call has its events from the first one on, without a hole. What was synced is there (`safe`). With
     durability "power" everything is there that a reader could see before: it was synced before it could be seen. With "process" a call may
-    be gone or end earlier than what was seen, but it is no other call. A commit that was under way or refused may be there.
+    be gone or end earlier than what was seen, but it is not another call. A commit that was under way or refused may be there.
     """
     yield from left.problems
     if left.problems:

@@ -174,7 +174,7 @@ async def results_of(
         calls = [*(call for event in response for call in reader.feed(event)), *reader.close()]
         response_id = reader.response_id
     else:
-        raise UsageError(f"{type(response).__name__} is no response of {api}. Pass a whole response or a stream.")
+        raise UsageError(f"{type(response).__name__} is not a response of {api}. Pass a whole response or a stream.")
     run.name = run.name or response_id
     async with run:
         for request in calls:

@@ -113,7 +113,7 @@ class Agent(Generic[T]):
                 "server (clicket.client)."
             )
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is no name for an agent: up to 64 letters, digits, '_' or '-'.")
+            raise UsageError(f"{name!r} is not a name for an agent: up to 64 letters, digits, '_' or '-'.")
         if on_change not in ("continue", "refuse"):
             raise UsageError(f"on_change is 'continue' or 'refuse', not {on_change!r}.")
         self.name: str = name

@@ -210,7 +210,7 @@ class ContextWindow(Middleware):
                 else:
                     reply = await paid_summary(turn, self._model, request)
                 if not isinstance(reply, ChatReply):
-                    raise UsageError(f"{type(reply).__name__} is no ChatReply")
+                    raise UsageError(f"{type(reply).__name__} is not a ChatReply")
             except StoreUnavailable:  # the turn waits for the store
                 raise
             except Exception:  # the agent can answer without a summary

@@ -33,7 +33,7 @@ def position_of(id: str) -> Position:
     turn, _, rest = id.partition("-")
     entry, _, number = rest.partition(".")
     if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in (turn, entry, number)):
-        raise UsageError(f"{id!r:.100} is no id of an event; it looks like 3-7.1.")
+        raise UsageError(f"{id!r:.100} is not an id of an event; it looks like 3-7.1.")
     return int(turn), int(entry), int(number)
 
 

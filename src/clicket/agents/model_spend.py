@@ -129,7 +129,7 @@ async def settle(turn: Turn, step: int, note: dict[str, Any], usage: Usage) -> N
 
 
 async def paid_summary(turn: Turn, model: ChatModel, request: ChatRequest) -> ChatReply:
-    """Ask a model for a summary, which is no step of the turn, and record what it used. Raises `TurnStopped` if no budget is left."""
+    """Ask a model for a summary, which is not a step of the turn, and record what it used. Raises `TurnStopped` if no budget is left."""
     spending = turn.spending
     held = await reserve(turn, model, request, ask=False)
     try:

@@ -1,7 +1,7 @@
 """What the answer of an agent must be: a type or a JSON Schema, and how a model's text becomes a value of it.
 
-Models and their vendors want an object at the root of a schema. A type that is no object is asked for as `{"answer": …}`, which its values
-do not have; a model that leaves that out is understood, too.
+Models and their vendors want an object at the root of a schema. A type that is not an object is asked for as `{"answer": …}`, which its
+values do not have; a model that leaves that out is understood, too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Output(Generic[T]):
     """Made by `of` or `from_schema`. `schema` is what a model is asked for, `name` what vendors call it, `digest` that of the schema."""
 
     def __init__(self, schema: Mapping[str, Any], kind: ValueType | None) -> None:
-        """`schema` is that of the values. Raises `UsageError` if it is no schema, or can cause more work than is allowed."""
+        """`schema` is that of the values. Raises `UsageError` if it is not a schema, or can cause more work than is allowed."""
         self._check = CompiledSchema(schema, f"{_WHERE}: its JSON Schema")
         self._inner = schema
         self._kind = kind
@@ -163,7 +163,7 @@ def _plain_schema(given: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError(f"{_WHERE}: its JSON Schema is not JSON: {error}.") from None
     if _WORDS.isdisjoint(schema):
         raise UsageError(
-            f"{_WHERE}: the dict is no JSON Schema: it has none of the keywords type, properties, enum, anyOf … An example of an answer "
+            f"{_WHERE}: the dict is not a JSON Schema: it has none of the keywords type, properties, enum, anyOf … An example of an answer "
             "does not say what other answers may be; give a type or a schema."
         )
     schema.pop("$schema", None)

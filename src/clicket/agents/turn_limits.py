@@ -42,7 +42,7 @@ NO_STEPS = "No steps executed"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one turn; None is no bound. `max_seconds` counts the time of the model and the tools, not the time until an approval."""
+    """Of one turn; None means no bound. `max_seconds` counts the time of the model and the tools, not the time until an approval."""
 
     max_steps: int = 20
     max_calls: int | None = 200

@@ -30,7 +30,7 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def kept(host: AgentHost, message: Message | UserMessage) -> UserMessage:
-    """The message with its files kept, so that the caller may read them. `UsageError`: it is no message, or a file cannot be read."""
+    """The message with its files kept, so that the caller may read them. `UsageError`: it is not a message, or a file cannot be read."""
     if isinstance(message, UserMessage):
         return message
     parts: list[Any] = [message] if isinstance(message, str | File) else list(_listed(message))

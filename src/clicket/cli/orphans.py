@@ -32,7 +32,7 @@ class Owners:
         return cls(await runtime.store.owners())
 
     def are_gone(self, stored: Stored) -> bool:
-        """Is the call active, and its owner dead? A call that waits for a worker has no owner and is no orphan."""
+        """Is the call active, and its owner dead? A call that waits for a worker has no owner and is not an orphan."""
         if _has_ended(stored):
             return False
         if stored.owner is None:

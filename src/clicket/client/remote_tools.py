@@ -77,7 +77,7 @@ class RemoteTools:
         self._only = None if only is None else frozenset(only)
         self._options = dict(options or {})
         self._clients: dict[asyncio.AbstractEventLoop, Client] = {}  # a client cannot outlive the loop of its sockets
-        Client(url, key="")  # refuses what is no URL
+        Client(url, key="")  # refuses what is not a URL
 
     def __repr__(self) -> str:
         return f"RemoteTools({self.url!r})"

@@ -29,5 +29,5 @@ class Spend:
         return await self._connection.get("/spend", SpendReport, query=query)
 
     async def budgets(self) -> list[BudgetStatus]:
-        """Every budget in its current period; for a key that is no admin: those of this key."""
+        """Every budget in its current period; for a key that is not an admin: those of this key."""
         return await self._connection.read_field("GET", "/spend/budgets", "items", list[BudgetStatus])

@@ -120,7 +120,7 @@ def _parse_mapping(given: Mapping[str, Any], max_size: int, max_depth: int) -> d
 
 
 def _goes_deeper(value: Any, levels: int) -> bool:
-    """Is there a container in a container and so on, so many times? It follows the first one only: that finds what holds itself."""
+    """Is there a container in a container and so on, this many times? It follows the first one only: that finds what holds itself."""
     for _ in range(levels):
         value = next((item for item in _items(value) if type(item) in (list, dict)), None)
         if value is None:

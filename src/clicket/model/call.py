@@ -11,7 +11,7 @@ import msgspec
 __all__ = ["DEFAULT_THREAD", "Arguments", "CallOptions", "ToolCall", "seconds_of"]
 
 DEFAULT_THREAD = "default"
-"""The thread of calls that name none. It is no conversation: callers that have nothing to do with each other share it."""
+"""The thread of calls that name none. It is not a conversation: callers that have nothing to do with each other share it."""
 
 
 Arguments = Mapping[str, Any] | str | bytes | None

@@ -80,7 +80,7 @@ class File:
         if media_type is not None and (
             not isinstance(media_type, str) or not _MEDIA_TYPE.fullmatch(media_type.lower())
         ):
-            raise UsageError(f"{media_type!r:.100} is no media type; write it like image/png.")
+            raise UsageError(f"{media_type!r:.100} is not a media type; write it like image/png.")
         self.source: bytes | str | os.PathLike[str] = source
         self.media_type: str | None = None if media_type is None else media_type.lower()
         if name is None and not isinstance(source, bytes) and artifact_in(source) is None:
@@ -181,7 +181,7 @@ def name_of_bytes(data: bytes) -> str:
 def ref_of(file: File, artifact: str, head: bytes, size: int) -> FileRef:
     """The reference of a file that is kept. `head`: its first bytes. `UsageError`: an image whose type is not known."""
     found = type_in(head)
-    # What vendors check is the bytes: a wrong extension, or a picture that is none, must not have them refuse the whole conversation.
+    # Vendors check the bytes: a file that only poses as a picture must not make them refuse the whole conversation.
     kind = found or file.media_type or (mimetypes.guess_type(file.name)[0] if file.name else None) or _UNKNOWN
     if found is None and kind in _CHECKED:
         kind = _UNKNOWN

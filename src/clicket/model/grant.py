@@ -142,7 +142,7 @@ def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
     try:
         body = msgspec.json.encode(dict(schema))
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"grant: arguments is no JSON: {error}.") from None
+        raise UsageError(f"grant: arguments is not JSON: {error}.") from None
     if len(body) > _MAX_SCHEMA:
         raise UsageError(
             f"grant: the schema of the arguments has {len(body):,} bytes; at most {_MAX_SCHEMA:,} are kept."

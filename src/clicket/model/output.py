@@ -29,7 +29,7 @@ _FLAT = frozenset({int, float, bool, type(None)})
 
 
 class HoldsFiles(ResultUnserializable):
-    """There is an `Image` or a `File` in it, and this is no place where files are kept."""
+    """There is an `Image` or a `File` in it, and this is not a place where files are kept."""
 
 
 Take = Callable[[File], Any]

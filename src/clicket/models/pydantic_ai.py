@@ -269,7 +269,7 @@ class _Pieces:
             self._tell(Delta(_PLAIN[kind], text))
 
     def _add(self, open_use: _OpenUse, arguments: Any) -> None:
-        if not isinstance(arguments, str) or not arguments:  # what is no text comes at the end
+        if not isinstance(arguments, str) or not arguments:  # what is not a text comes at the end
             return
         if not open_use.told:
             self._tell(Delta("name", self._names.of(open_use.name), open_use.number))

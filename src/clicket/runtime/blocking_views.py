@@ -45,7 +45,7 @@ class Cache:
     def clear(self, tag: str | None = None, *, max_age: float | None = None) -> int:
         """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many.
 
-        `max_age`: only those that were made more than so many seconds ago.
+        `max_age`: only those that were made more than this many seconds ago.
         """
         return int(self._runtime._wait(self._clear(tag, max_age)))
 

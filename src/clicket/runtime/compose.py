@@ -105,7 +105,7 @@ def open_bus(settings: Settings) -> Carrier | None:
         return redis_bus(url, timeout=settings.store_timeout)
     near = did_you_mean(scheme or url, ("store", "redis", "nats"))
     raise UsageError(
-        f"notices = {_shown(url)!r} is no bus for notices.{near} Write store, redis://host:6379 or nats://host:4222."
+        f"notices = {_shown(url)!r} is not a bus for notices.{near} Write store, redis://host:6379 or nats://host:4222."
     )
 
 

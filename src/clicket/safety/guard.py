@@ -100,14 +100,14 @@ def numeric_host(host: str) -> Address | None:
         try:
             return IPv6Address(text)
         except ValueError:
-            raise HostMalformed(f"{host!r} is not a host: it is no valid IPv6 address.") from None
+            raise HostMalformed(f"{host!r} is not a host: it is not a valid IPv6 address.") from None
     if not text.isascii() or not _LABELS.fullmatch(text) or len(text) > 253:
         raise HostMalformed(f"{host!r} is not a host name. Write names in ASCII (IDNA for others), without escapes.")
     if not _LAST_LABEL_NUMERIC.fullmatch(text):
         return None
     address = _inet_aton(text)
     if address is None:
-        raise HostMalformed(f"{host!r} is not a host: it ends in a number but is no IPv4 address.")
+        raise HostMalformed(f"{host!r} is not a host: it ends in a number but is not an IPv4 address.")
     return address
 
 
@@ -179,7 +179,7 @@ class AddressGuard:
         self._resolve = resolve or _system_resolve
 
     def check_literal(self, host: str) -> None:
-        """Check a host without a look-up: one that is written as an address, or that is no valid host at all."""
+        """Check a host without a look-up: one that is written as an address, or that is not a valid host at all."""
         address = numeric_host(host)
         if address is not None:
             self._judge(host, address)
@@ -198,7 +198,7 @@ class AddressGuard:
             try:
                 found[ip_address(text)] = None
             except ValueError:
-                raise AddressRefused(f"{host!r} was resolved to {text!r}, which is no address.") from None
+                raise AddressRefused(f"{host!r} was resolved to {text!r}, which is not an address.") from None
         if not found:
             raise OSError(f"{host!r} has no address")
         return list(found)

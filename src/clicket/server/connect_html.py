@@ -29,7 +29,7 @@ TEXTS: dict[str, dict[str, str]] = {
         "kind": "The settings of this service have changed. Ask for a new link.",
         "full": "This caller has as many accounts as it may have. Revoke one, and ask for a new link.",
         "unreachable": "The service does not answer now. Nothing was connected. Try again later.",
-        "secret_wrong": "That is no token: it is one line of printable characters without spaces. Try again.",
+        "secret_wrong": "That is not a token: it is one line of printable characters without spaces. Try again.",
     },
     "zh": {
         "title": "连接账户",

@@ -37,7 +37,7 @@ _POLICY = (
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How long ended calls are kept; null is no bound. Those of an agent's turns are kept as long as their thread."""
+    """How long ended calls are kept; null means no bound. Those of an agent's turns are kept as long as their thread."""
 
     seconds: float
     bytes: int | None

@@ -25,7 +25,7 @@ def over(calls: Iterable[MemoryCall], keep: Keep) -> list[MemoryCall]:
 
 
 def _first_over(ended: Sequence[MemoryCall], calls: int | None, size: int | None) -> Iterator[int]:
-    """Keys of the first ones, so many that the rest is within the bounds."""
+    """Keys of the first ones, this many that the rest is within the bounds."""
     count = len(ended)
     weight = sum(call.weight for call in ended)
     for call in ended:

@@ -194,7 +194,7 @@ def refuse_running_loop(what: str) -> None:
 
 
 async def within(timeout: float | None, id: str, outcome: Awaitable[T]) -> T:
-    """The outcome of a call, or `TimeoutError` after so many seconds; only the wait ends then."""
+    """The outcome of a call, or `TimeoutError` after this many seconds; only the wait ends then."""
     if timeout is None:
         return await outcome
     try:

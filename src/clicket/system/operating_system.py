@@ -95,7 +95,7 @@ class System:
         return _DaemonThreads(size, name)
 
     def repeat(self, function: Callable[[], bool], every: float, name: str) -> Callable[[], None]:
-        """Call `function` every so many seconds, in a thread of its own, until it returns False. The returned function ends that."""
+        """Call `function` every this many seconds, in a thread of its own, until it returns False. The returned function ends that."""
         return _Repeating(function, every, name).close
 
 

@@ -88,7 +88,7 @@ class ReplayModel:
                 self._answers.setdefault(_digest(shown), []).append(reply)
                 self._asked[_digest(shown)] = shown
             except (ValueError, TypeError, KeyError):
-                raise UsageError(f"Line {number} of {self._path} is no recorded answer. Record it again.") from None
+                raise UsageError(f"Line {number} of {self._path} is not a recorded answer. Record it again.") from None
 
     async def chat(self, request: ChatRequest) -> ChatReply:
         shown = _shown(request)

@@ -72,7 +72,7 @@ async def identity_is_caller_thread_and_id(store: Store) -> None:
     law.equal(len(await store.load("a", caller="")), 2, "load by caller: an empty one is a caller, too")
     keys = [stored.key for stored in await store.load("a")]
     law.equal(keys, sorted(keys, reverse=True), "the newest first")
-    law.equal(await store.load("missing"), [], "an unknown id is no error")
+    law.equal(await store.load("missing"), [], "an unknown id is not an error")
 
 
 @laws.opened(ALIVE)
@@ -271,7 +271,7 @@ async def a_limited_search_ends_where_it_says(store: Store) -> None:
     async def ends(calls: int, **wanted: Any) -> ScanEnd | None:
         return await store.scan_end(Query(id_contains="x", **wanted), calls)
 
-    law.equal(await ends(10), ScanEnd(key=made[2].key, created_at=102.0), "after so many calls, the newest first")
+    law.equal(await ends(10), ScanEnd(key=made[2].key, created_at=102.0), "after this many calls, the newest first")
     law.equal(await ends(10, ascending=True), ScanEnd(key=made[9].key, created_at=109.0), "or the oldest first")
     law.equal(await ends(3, before=made[5].key), ScanEnd(key=made[2].key, created_at=102.0), "below a cursor")
     law.equal(
@@ -368,7 +368,7 @@ async def an_id_that_was_refused_can_be_removed(store: Store) -> None:
     end = await ended(store, "a")
     (error,) = await append(store, creation("a"))
     law(isinstance(error, Duplicate), "an identity is used once")
-    law.equal(await store.events(end.key, "b", 0), [], "a key with another id is no call")
+    law.equal(await store.events(end.key, "b", 0), [], "a key with another id is not a call")
     law.equal((await store.sweep(Keep(calls=0), 10)).calls, 1, "the call is removed")
     await created(store, "a")
 

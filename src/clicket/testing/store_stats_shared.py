@@ -96,7 +96,7 @@ async def an_owner_that_lost_a_call_counts_nothing(dead: Store, one: Store) -> N
     first = await created(dead, "a")
     (claimed,) = await one.claim_orphans(frozenset({"tool"}), 10)
     await append(dead, news(first, state=State.FAILED, ended_at=200.0, stats=stats("failed")))
-    law.equal(await one.figures(), [], "the former owner's ending is no ending")
+    law.equal(await one.figures(), [], "the former owner's ending is not an ending")
     end = news(first, state=State.COMPLETED, ended_at=201.0, fence=claimed.fence, stats=stats())
     law.equal(await append(one, end), [None], "the new owner's is")
     found = await health(dead)

@@ -28,7 +28,7 @@ _SAYS_WHAT_ELSE = ("additionalProperties", "unevaluatedProperties")
 _COMPOSED = ("patternProperties", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
 _SOMEWHERE = "a value does not fit the schema. There are too many values to say which one: send fewer to find out"
 _TOO_MUCH = (
-    "to check it takes too long: it is nested too deeply or has too many values for a schema with so many alternatives, or has texts for "
+    "to check it takes too long: it is nested too deeply or has too many values for a schema with this many alternatives, or has texts for "
     "which a pattern of the schema takes too many steps. Send fewer levels, fewer values, or shorter texts"
 )
 MAX_VISITS = 500_000

@@ -162,7 +162,7 @@ def is_method(function: Any) -> bool:
 def name_of(given: str | None, fallback: str, where: str) -> str:
     name = fallback if given is None else given
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UsageError(f"{where}: {name!r} is no name for a tool. Use up to 128 letters, digits, '_', '-' or '.'.")
+        raise UsageError(f"{where}: {name!r} is not a name for a tool. Use up to 128 letters, digits, '_', '-' or '.'.")
     return name
 
 

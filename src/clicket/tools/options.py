@@ -123,7 +123,7 @@ def _providers(where: str, values: Mapping[str, Any]) -> tuple[str, ...]:
     for name in names:
         if not _PROVIDER.fullmatch(name):
             raise UsageError(
-                f"{where}: credentials names {name!r:.100}, which is no name of a provider: a-z, 0-9, '.', '_' and '-'."
+                f"{where}: credentials names {name!r:.100}, which is not a name of a provider: a-z, 0-9, '.', '_' and '-'."
             )
     if names and values.get("isolation") == "ray":
         raise UsageError(f"{where}: a tool with credentials does not run on a Ray cluster, which would keep them.")

@@ -39,7 +39,7 @@ def new_token(call_id: str) -> str:
 
 
 def id_in(token: str) -> str | None:
-    """The id of the call that a token names; None: it is no token."""
+    """The id of the call that a token names; None: it is not a token."""
     start = len(_PREFIX) + _SECRET
     if not isinstance(token, str) or len(token) > _MAX_TOKEN or not token.startswith(_PREFIX):
         return None

@@ -201,7 +201,9 @@ class RestTool(ToolDefaults):
         known = {p.argument: p for p in self._parameters}
         for name in required:
             if name not in known:
-                raise UsageError(f"{where}: required names {name!r}, which is no parameter.{did_you_mean(name, known)}")
+                raise UsageError(
+                    f"{where}: required names {name!r}, which is not a parameter.{did_you_mean(name, known)}"
+                )
         return [
             name for name, p in known.items() if name in required or (p.place == "path" and p.default is msgspec.UNSET)
         ]

@@ -3,7 +3,7 @@
 A few hundred bytes of nested `allOf` and `$ref` can describe more paths than any validator ends. Keywords that apply a subschema to the
 same value (`$ref`, `allOf`, `anyOf` …) are in place; those that apply it to a member (`properties`, `items` …) go one level down. What is
 counted is a path: one subschema, as often as it is reached. Counting takes linear time, because the paths below a node are counted once.
-Keywords that compare a value with many names or values (`enum`, `required`) have a weight: as much work as so many paths.
+Keywords that compare a value with many names or values (`enum`, `required`) have a weight: as much work as this many paths.
 """
 
 from __future__ import annotations
@@ -369,7 +369,7 @@ class SchemaGraph:
             except (KeyError, IndexError, ValueError, TypeError):
                 raise Unusable(f"the $ref {reference!r:.200} points to nothing") from None
         if not isinstance(target, dict | bool):
-            raise Unusable(f"the $ref {reference!r:.200} points to what is no schema")
+            raise Unusable(f"the $ref {reference!r:.200} points to what is not a schema")
         return target
 
     def _counted(self) -> dict[Node, int]:

@@ -40,7 +40,7 @@ class CutStream(Exception):
 class StreamMapping(msgspec.Struct, frozen=True, kw_only=True):
     """What the records of a stream mean. Values are JSON pointers into a record (`/delta/text`); empty: the whole record.
 
-    A record that is no JSON is text. `done`: the text of a record that ends the stream, such as `[DONE]`.
+    A record that is not JSON is text. `done`: the text of a record that ends the stream, such as `[DONE]`.
     """
 
     output: str | None = None
@@ -200,7 +200,7 @@ def _value(text: str) -> Any:
     except (ValueError, RecursionError):
         if text[:1] in ("{", "["):
             raise RestError(
-                "A record of the stream is no JSON.", body=excerpt(text.encode("utf-8", "replace"))
+                "A record of the stream is not JSON.", body=excerpt(text.encode("utf-8", "replace"))
             ) from None
         return text
 

@@ -63,13 +63,13 @@ class TestExitCodes:
         assert "limit must be" in capsys.readouterr().err
 
     def test_store_out_of_reach_is_3(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        (folder / "wrong.db").write_text("this is no database, and never was one; it is a text")
+        (folder / "wrong.db").write_text("this is not a database, and never was one; it is a text")
         for command in (["ps"], ["show", "x"], ["call", "add", "a=1", "b=2"]):
             assert main([*command, "--store", "sqlite:///wrong.db"]) == 3
         assert main(["ps", "--store", "sqlite:///wrong.db", "--json"]) == 3
         out = capsys.readouterr().out
         assert json.loads(out)["error"]["code"] == "store_unavailable"
-        assert (folder / "wrong.db").read_text().startswith("this is no database")
+        assert (folder / "wrong.db").read_text().startswith("this is not a database")
 
     def test_unexpected_error_is_1_without_traceback(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

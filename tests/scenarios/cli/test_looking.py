@@ -118,7 +118,7 @@ class TestLooking:
         assert {"python", "SQLite", "store", "write and read", "process isolation", "event loop"} <= {
             check["name"] for check in checks["checks"]
         }
-        (folder / "wrong.db").write_text("this is no database, and never was one; it is a text")
+        (folder / "wrong.db").write_text("this is not a database, and never was one; it is a text")
         inside("call", "add", "a=1", "b=2")
         kept = [
             check for check in json.loads(inside("doctor", "--json").stdout)["checks"] if check["name"] == "retention"

@@ -172,7 +172,7 @@ def test_typed_values() -> None:
         (list[int], "see [1]", ["(answer): there is no JSON in the text", 'Answer with {"answer": …}']),
         (list[int], '{"list": [1]}', ['(answer): {"list":[1]} is not of type "array"', 'Answer with {"answer": …}']),
         (Line, '{"item": "a', ["(answer): not valid JSON: Unterminated string", "Answer with one JSON object"]),
-        (str, "plain text is no JSON", ["(answer): there is no JSON in the text", 'Answer with {"answer": …}']),
+        (str, "plain text is not JSON", ["(answer): there is no JSON in the text", 'Answer with {"answer": …}']),
     ],
 )
 def test_errors_say_where_and_what(kind: Any, text: str, errors: list[str]) -> None:
@@ -243,8 +243,8 @@ _HOLDS_ITSELF["properties"] = {"a": _HOLDS_ITSELF}
         ([int], "is not a type"),
         (_Plain, "cannot be described by a JSON Schema"),
         (Size | list[Size] | City, "cannot be described by a JSON Schema"),
-        ({}, "is no JSON Schema"),
-        ({"city": "Rome"}, "is no JSON Schema"),
+        ({}, "is not a JSON Schema"),
+        ({"city": "Rome"}, "is not a JSON Schema"),
         ({"type": "strng"}, "cannot be used"),
         ({"type": "object", "properties": 5}, "cannot be used"),
         ({"type": "object", "enum": [object()]}, "is not JSON"),

@@ -46,7 +46,7 @@ async def test_a_call_that_has_ended_takes_a_late_result_alone() -> None:
     assert not await low.requests.write(seen, "cancel_requested", {})
     assert await low.requests.write(seen, "late_result", {"output": 1})
     assert low.store.record(call).state is State.COMPLETED
-    assert await low.store.requests() == [], "a late result is no request to the owner"
+    assert await low.store.requests() == [], "a late result is not a request to the owner"
 
 
 async def test_a_resolution_is_written_only_into_a_call_of_unknown_outcome_and_once() -> None:
@@ -64,7 +64,7 @@ async def test_a_resolution_is_written_only_into_a_call_of_unknown_outcome_and_o
     assert await low.requests.write(seen, "resolved", {"happened": False})
     assert not await low.requests.write(seen, "resolved", {"happened": True}), "of two resolutions one wins"
     assert [event.data for event in low.store.events_of(lost) if event.type == "resolved"] == [{"happened": False}]
-    assert await low.store.requests() == [], "a resolution is no request to the owner"
+    assert await low.store.requests() == [], "a resolution is not a request to the owner"
 
 
 async def test_an_approval_is_written_only_into_a_call_that_waits_for_one() -> None:

@@ -77,7 +77,7 @@ def test_kinds_and_options(model: str) -> None:
         ({"a": {"model": "M", "tools": "weather"}}, "tools must be a list of texts"),
         ({"a": {"model": "M", "tools": ["wether"]}}, "there is no tool 'wether'. Did you mean 'weather'"),
         ({"a": {"model": "M", "system": 4}}, "system must be a text"),
-        ({"a b": {"model": "M"}}, "'a b' is no name for an agent"),
+        ({"a b": {"model": "M"}}, "'a b' is not a name for an agent"),
         ({"a": {"model": "M", "kind": "plan", "max_parallel": 0}}, "max_parallel must be"),
         ({"a": {"model": "M", "kind": "plan", "executor": "x"}}, "executor: 'x'"),
     ],

@@ -1,4 +1,4 @@
-"""A file of our own: migrations are applied once, one after another, and what is no file of ours is left alone."""
+"""A file of our own: migrations are applied once, one after another, and what is not a file of ours is left alone."""
 
 from __future__ import annotations
 

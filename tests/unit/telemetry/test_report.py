@@ -116,7 +116,7 @@ def kinds(*figures: Figure) -> list[tuple[str, str]]:
         ([failure(None, code="tool_not_found", tool="", count=50)], []),
         # The hub hides a tool after three failures in a row, and the report must still show it;
         ([failure(1.0, count=3), failure(None, code="tool_unavailable", count=2)], ["success_rate"]),
-        # but a tool that was only ever called too early is no anomaly,
+        # but a tool that was only ever called too early is not an anomaly,
         ([failure(None, code="tool_unavailable", count=50)], []),
         # nor one that works, and is called too early now and then.
         ([figure(1.0, count=9), failure(1.0, count=1), failure(None, code="tool_unavailable", count=50)], []),

@@ -247,7 +247,7 @@ HINTS: st.SearchStrategy[Any] = st.recursive(
         st.builds(lambda hint: list[hint], inner),  # type: ignore[valid-type]
         st.builds(lambda hint: dict[str, hint], inner),  # type: ignore[valid-type]
         st.builds(lambda hint: Annotated[hint, "what it is"], inner),
-        st.lists(inner, min_size=1, max_size=3).map(lambda hints: Union[tuple(hints)]),  # noqa: UP007  # a tuple is no operand
+        st.lists(inner, min_size=1, max_size=3).map(lambda hints: Union[tuple(hints)]),  # noqa: UP007  # a tuple is not an operand
     ),
     max_leaves=4,
 )

@@ -1,4 +1,4 @@
-"""A registry: names are unique, errors suggest near misses, and an object that is no tool is refused at registration."""
+"""A registry: names are unique, errors suggest near misses, and an object that is not a tool is refused at registration."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_what_is_no_tool_is_refused(thing: Any) -> None:
 
 def test_a_name_is_taken_once() -> None:
     registry = Registry([weather])
-    registry.add(weather)  # the same tool again is no duplicate
+    registry.add(weather)  # the same tool again is not a duplicate
     with pytest.raises(UsageError, match="two tools are named 'weather'"):
         registry.add(tool(name="weather")(lambda: None))
     assert registry.get("weather") is weather
@@ -134,7 +134,7 @@ def test_reserved_names_cannot_be_registered(name: str, kind: int) -> None:
 def test_what_is_no_name_is_refused_whatever_is_registered(name: Any, kind: int) -> None:
     registry = Registry([weather])
     if kind != 3 or name != "":  # an object without a name is named after its class
-        with pytest.raises(UsageError, match="is no name for a tool"):
+        with pytest.raises(UsageError, match="is not a name for a tool"):
             registry.add(named(name)[kind]())
     assert name not in registry.names
 

@@ -384,7 +384,7 @@ export interface InputQuestion {
   url?: string;
 }
 
-/** Of one turn; None is no bound. `max_seconds` counts the time of the model and the tools, not the time until an approval. */
+/** Of one turn; None means no bound. `max_seconds` counts the time of the model and the tools, not the time until an approval. */
 export interface Limits {
   max_steps: number;
   max_calls: number | null;
@@ -491,7 +491,7 @@ export interface Report {
   since: number | null;
 }
 
-/** How long ended calls are kept; null is no bound. Those of an agent's turns are kept as long as their thread. */
+/** How long ended calls are kept; null means no bound. Those of an agent's turns are kept as long as their thread. */
 export interface Retention {
   seconds: number;
   bytes: number | null;

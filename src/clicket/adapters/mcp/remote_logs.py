@@ -1,4 +1,4 @@
-"""Log messages of another server, in our log: one line each, of bounded length, and only so many a minute."""
+"""Log messages of another server, in our log: one line each, of bounded length, and only a bounded number a minute."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _PAUSE_FACTOR = 20.0
 _BATCH = 20
 """Tools that are registered before other tasks of the event loop run."""
 _MAX_LISTING = 10.0
-"""The list may take so many times as long as the connection."""
+"""The list may take this many times as long as the connection."""
 _MODES = {"auto": "auto", "2025-11-25": "legacy", "2026-07-28": "2026-07-28"}
 """Protocol versions, and the SDK's names for them."""
 _CANCEL_TIMEOUT = 10.0

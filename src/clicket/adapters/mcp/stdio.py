@@ -78,7 +78,7 @@ async def _stdin_closed() -> None:
     poll = select.poll()
     try:
         poll.register(sys.stdin.fileno(), getattr(select, "POLLRDHUP", 0))  # POLLHUP is always reported
-    except (OSError, ValueError, AttributeError):  # stdin is no file, as in tests
+    except (OSError, ValueError, AttributeError):  # stdin is not a file, as in tests
         await asyncio.Event().wait()
     while not poll.poll(0):  # noqa: ASYNC110  # a reader of the event loop would wake for every message, too
         await asyncio.sleep(_POLL_EVERY)

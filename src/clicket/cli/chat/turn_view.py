@@ -30,7 +30,7 @@ _STEPS = {
 
 
 class TurnView:
-    """Draws events in their order. If stdout is no terminal, it gets only the answer, once the turn has ended."""
+    """Draws events in their order. If stdout is not a terminal, it gets only the answer, once the turn has ended."""
 
     def __init__(self, terminal: Terminal, record: Callable[[str], Record | None]) -> None:
         self._terminal = terminal

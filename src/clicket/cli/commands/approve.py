@@ -60,7 +60,7 @@ async def approve(
     reason: ReasonOption = "",
     seen: SeenOption = "",
     grant_uses: Annotated[
-        int | None, typer.Option(metavar="N", help="Also let so many later calls of the tool run.", min=1)
+        int | None, typer.Option(metavar="N", help="Also let this many later calls of the tool run.", min=1)
     ] = None,
     grant_seconds: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Also let later calls run, for so long.")
@@ -113,7 +113,7 @@ async def deny(
 async def respond(
     session: Session,
     id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.", autocompletion=complete_waiting)],
-    output: Annotated[str, typer.Argument(metavar="JSON|TEXT|@FILE", help="The output; what is no JSON is text.")],
+    output: Annotated[str, typer.Argument(metavar="JSON|TEXT|@FILE", help="The output; what is not JSON is text.")],
     thread: ThreadOption = None,
     caller: CallerOption = None,
     by: ByOption = None,
@@ -185,7 +185,7 @@ def _json(given: str, option: str) -> Any:
     try:
         return msgspec.json.decode(read_option(given))
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise UsageError(f"{option} is no JSON: {error}.") from None
+        raise UsageError(f"{option} is not JSON: {error}.") from None
 
 
 def _validate(session: Session, runtime: Runtime, record: Record, given: str) -> None:

@@ -103,7 +103,7 @@ def chat(
 
 def _declared(runtime: Runtime, name: str | None, given: dict[str, Any]) -> Declared:
     """The agent of the settings, with the options of the command line in place of its own. Other agents are not made, so a missing
-    key of theirs is no error here."""
+    key of theirs is not an error here."""
     from clicket.runtime.agent_config import declared_agents, default_name
 
     settings = runtime.settings

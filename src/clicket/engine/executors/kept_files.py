@@ -24,7 +24,7 @@ MAX_FILES = 32
 async def keep_files(
     store: Store, caller: str, files: Sequence[File], *, keep_until: float | None = None
 ) -> list[FileRef]:
-    """Store files, and let the caller read them. `keep_until`: as for the store. `UsageError`: one cannot be read, or is no image;
+    """Store files, and let the caller read them. `keep_until`: as for the store. `UsageError`: one cannot be read, or is not an image;
     `NotFound`: the caller may not read the artifact that one names."""
     if len(files) > MAX_FILES:
         raise UsageError(f"there are {len(files)} files; at most {MAX_FILES} go together. Send the others apart.")

@@ -1,7 +1,7 @@
 """Lends the caller's tokens to an attempt, and masks them in everything that the attempt reports.
 
 A token is fetched for each attempt, just before its body runs, and for the caller of the call. A body has no other way to one; code of the
-process that is no tool uses `rt.credentials.token`.
+process that is not a tool uses `rt.credentials.token`.
 """
 
 from __future__ import annotations

@@ -349,7 +349,7 @@ class CallSink:
         return Questions(self._journal, self._call, pause=self._pause)
 
     def _pause(self, seconds: float, left: float | None = None) -> float | None:
-        """A person is asked, for so many seconds, and `left` after that: none of it counts as silence. Returns the time left now."""
+        """A person is asked, for this many seconds, and `left` after that: none of it counts as silence. Returns the time left now."""
         before = self.time_left
         self.active_at = self._clock() + seconds
         if before is not None and not self._is_over():

@@ -111,7 +111,7 @@ class TurnLog:
             self._journal.name_artifact(self.entry, ref.artifact, ref.size)
 
     async def note(self, text: str) -> None:
-        """Record something that is no entry. When it is durable this process owns the turn, or `entry.fenced` says that it does not."""
+        """Record something that is not an entry. When it is durable this process owns the turn, or `entry.fenced` says that it does not."""
         self._journal.record(self.entry, "note", {"text": text})
         await self._journal.flush(self.entry)
 

@@ -31,7 +31,7 @@ _TRIES = 5
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker offers, and how much of it is in use. `listed`: a runtime without tools, as commands open it, is no worker.
+    """What a worker offers, and how much of it is in use. `listed`: a runtime without tools, as commands open it, is not a worker.
     `tools`: those whose calls run there, with their versions; from this, other processes conclude which queues it serves."""
 
     listed: bool

@@ -167,7 +167,7 @@ class ThreadHub:
             wanted = ToolStatus(status)
         except ValueError:
             near = did_you_mean(str(status), [str(known) for known in ToolStatus])
-            raise UsageError(f"{status!r} is no status of a tool.{near} Known: {', '.join(ToolStatus)}.") from None
+            raise UsageError(f"{status!r} is not a status of a tool.{near} Known: {', '.join(ToolStatus)}.") from None
         tool = self._find(name)
         await self._write(self._place, tool.name, wanted, _fit(reason), _fit(by))
         if wanted is ToolStatus.AVAILABLE and self._resets_shared and tool.options.breaker == "shared":

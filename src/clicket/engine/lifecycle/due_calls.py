@@ -101,7 +101,7 @@ class DueCalls:
         """Record that the call waits for its time, then leave it to the process that is there when it is due."""
         entry = call.entry
         slot = call.take_trial()
-        if slot is not None:  # a call that waits is no trial of a failed tool
+        if slot is not None:  # a call that waits is not a trial of a failed tool
             self._slots.give(slot)
         self._live.add(call)
         self._timers.end_wait(call)

@@ -217,7 +217,7 @@ class Ending:
         outcome = next((event for event in unwritten if event.is_terminal), None)
         try:
             found = await self._store.load(call.id, call.thread, call.caller)
-            # A start that was refused is no outcome: the body did not run here.
+            # A start that was refused is not an outcome: the body did not run here.
             ran = outcome is not None and (outcome.data.get("error") or {}).get("code") != Fenced.code
             if outcome is not None and ran and found and found[0].damaged is None:
                 await self._requests.write(found[0], "late_result", dict(outcome.data))

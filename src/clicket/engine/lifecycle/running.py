@@ -83,7 +83,7 @@ class Running:
             self.start_attempt(call)
 
     def wait_in_queue(self, call: Call) -> None:
-        """Make a waiting call durable, and bound its wait. What it waited for before, as for a person, is no time in the queue."""
+        """Make a waiting call durable, and bound its wait. What it waited for before, as for a person, is not time in the queue."""
         if len(call.plan.needs) > 1:
             self._gate.note_wait(call)
         self.keep(call)
@@ -136,7 +136,7 @@ class Running:
 
     def run_first_step(self, call: Call) -> Awaitable[ToolResult | None] | None:
         """As `run`, without a coroutine for a body that ends in its first step: None, and `call.result` is set. One that waits gets None if
-        another process has the call: that is no exception, because its traceback would tie the call and its caller into a cycle, which
+        another process has the call: that is not an exception, because its traceback would tie the call and its caller into a cycle, which
         only the garbage collector frees."""
         if not call.ready or call.result is not None or call.failure is not None:
             return self._wait_and_run(call)

@@ -41,7 +41,7 @@ class Background:
         while_closing: bool = False,
         first: float | None = None,
     ) -> None:
-        """Do something every so many seconds, from the start on. `while_closing`: until the last call has ended. `first`: seconds
+        """Do something every this many seconds, from the start on. `while_closing`: until the last call has ended. `first`: seconds
         until the first time, if that comes earlier."""
         self._chores[name] = (seconds, chore)
         if first is not None:

@@ -36,7 +36,7 @@ _QUICK, _SLOW = 0.01, 0.04
 
 
 def next_step(calls: int, seconds: float) -> int:
-    """How many calls the next step of a sweep removes, if one of so many took so long. Calls beside it wait for a step, so a slow store
+    """How many calls the next step of a sweep removes, if one of this many took so long. Calls beside it wait for a step, so a slow store
     or a busy machine gets smaller ones."""
     fewest, _, most = STEPS
     if seconds > _SLOW:

@@ -8,7 +8,7 @@ __all__ = ["Limits"]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one runtime. Durations are seconds, sizes are bytes; None is no bound."""
+    """Bounds of one runtime. Durations are seconds, sizes are bytes; None means no bound."""
 
     max_concurrency: int
     max_thread_concurrency: int | None

@@ -111,7 +111,7 @@ def _budget(given: Any, where: str) -> Budget:
     kind, colon, name = budget.scope.partition(":")
     if not (budget.scope == "all" or budget.scope in _EACH or (kind in _EACH and name)):
         near = did_you_mean(kind, ("all", *_EACH)) if not colon or kind not in _EACH else ""
-        raise UsageError(f"{where}: {budget.scope!r} is no scope.{near} Write {_FORMS}.")
+        raise UsageError(f"{where}: {budget.scope!r} is not a scope.{near} Write {_FORMS}.")
     if budget.limit_usd is None and budget.limit_tokens is None:
         raise UsageError(f"{where}: it has no limit. Add limit_usd, limit_tokens or both.")
     for value in (budget.limit_usd, budget.limit_tokens):

@@ -19,7 +19,7 @@ _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1024 * 1024)
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise `UsageError` if this is no JSON Schema that a grant can have."""
+    """Raise `UsageError` if this is not a JSON Schema that a grant can have."""
     _compiled(msgspec.json.encode(schema))
 
 

@@ -323,7 +323,7 @@ class Pipeline:
 
     def fail(self, call: Call, error: ToolError, then: Then, *, ran: float | None = None) -> None:
         """End a call as failed, for a reason that its tool has nothing to do with: its host died, or it was refused. `ran`: the
-        tool itself failed, so many seconds after the attempt began."""
+        tool itself failed, this many seconds after the attempt began."""
         call.outcome = State.FAILED
         call.error = error
         call.is_blameless = ran is None

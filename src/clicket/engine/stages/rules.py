@@ -181,10 +181,10 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if type(self.path) is not str or (self.path and not self.path.startswith("/")):
             near = f" Write {'/' + self.path!r}." if type(self.path) is str else ""
-            raise UsageError(f"path {self.path!r} is no JSON pointer: it must start with a slash.{near}")
+            raise UsageError(f"path {self.path!r} is not a JSON pointer: it must start with a slash.{near}")
         if _BAD_ESCAPE.search(self.path):
             raise UsageError(
-                f"path {self.path!r} is no JSON pointer: write ~0 for a tilde and ~1 for a slash in a name."
+                f"path {self.path!r} is not a JSON pointer: write ~0 for a tilde and ~1 for a slash in a name."
             )
         op = OPS.get(self.op) if type(self.op) is str else None
         if op is None:

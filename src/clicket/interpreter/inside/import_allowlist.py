@@ -1,4 +1,4 @@
-"""Restricts imports of installed packages to a list. It is no security boundary: the sandbox is."""
+"""Restricts imports of installed packages to a list. It is not a security boundary: the sandbox is."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class ProcessState:
     def _go_home(self) -> None:
         try:
             _chdir(self._home)
-        except OSError:  # removed, where it is no mount
+        except OSError:  # removed, where it is not a mount
             try:
                 _mkdir(self._home, 0o700)
                 _chdir(self._home)

@@ -293,7 +293,7 @@ def _plain(value: Any, depth: int) -> Any:
         convert = getattr(type(value), method, None)
         if convert is not None:
             return _plain(convert(value), depth + 1)
-    raise UseFailed("invalid_input", f"the arguments hold a {type(value).__name__}, which is no JSON value.")
+    raise UseFailed("invalid_input", f"the arguments hold a {type(value).__name__}, which is not a JSON value.")
 
 
 def _fetcher(mailbox: UseMailbox, name: str) -> Any:

@@ -24,7 +24,7 @@ MAX_FRAME = 32 * 1024 * 1024
 
 
 class BadFrame(ValueError):
-    """The data is no valid frame: incomplete, too long, or not one JSON object."""
+    """The data is not a valid frame: incomplete, too long, or not one JSON object."""
 
 
 def pack(value: dict[str, Any], *, strict: bool = False) -> bytes:

@@ -52,7 +52,7 @@ def isolation_of(layers: Iterable[str], gaps: Iterable[str] = ()) -> Isolation:
     """The level that these layers give, and the gaps of missing ones. `gaps` adds those that the probe found.
 
     `identity` means: another user than the host's, or one without rights on the host. Namespaces kill all of their processes,
-    so beside them a missing `subreaper` is no gap.
+    so beside them a missing `subreaper` is not a gap.
     """
     has = frozenset(layers)
     covered = has | {"subreaper"} if "namespaces" in has else has

@@ -1,6 +1,6 @@
 """Packages for programs: an allowlist of imports, and wheels of a folder installed without network.
 
-The allowlist tells a model early what is available; it is no security boundary, the sandbox is. Wheels are unpacked, never built, so
+The allowlist tells a model early what is available; it is not a security boundary, the sandbox is. Wheels are unpacked, never built, so
 no code of a package runs on the host.
 """
 

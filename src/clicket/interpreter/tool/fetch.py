@@ -70,7 +70,9 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True):
         except (ValueError, AddressRefused) as error:
             raise UsageError(f"egress: {text!r} is not a host: {error}") from None
         if parts.scheme not in _PORTS or parts.path not in ("", "/") or parts.query or "@" in parts.netloc:
-            raise UsageError(f"egress: {text!r} is no host. Write 'api.example.com', or 'http://api.example.com:8080'.")
+            raise UsageError(
+                f"egress: {text!r} is not a host. Write 'api.example.com', or 'http://api.example.com:8080'."
+            )
         if "*" in host and not _BELOW.fullmatch(host):
             raise UsageError(f"egress: {text!r}: a star stands for the names below a domain, as in '*.example.com'.")
         return cls(scheme=parts.scheme, host=host, port=port or _PORTS[parts.scheme])

@@ -261,11 +261,11 @@ class Stored(msgspec.Struct, kw_only=True, gc=False):
     """For a call that was just claimed: the owner that it was taken from. None: it had no owner."""
     damaged: str | None = None
     """Why its events cannot be read (then there are none): another program wrote into the store, or the disk damaged it. A claim
-    sets such a call aside: its owner is 0 from then on, which is no owner that could die or get requests."""
+    sets such a call aside: its owner is 0 from then on, which is not an owner that could die or get requests."""
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds on ended calls; None is no bound. Of those that break a bound, the first to end are removed first. What `since` or a
+    """Bounds on ended calls; None means no bound. Of those that break a bound, the first to end are removed first. What `since` or a
     bound of threads removes does not count against `calls` and `bytes`: a busy thread does not push out the calls of others."""
 
     since: float | None = None

@@ -33,8 +33,8 @@ _REST_OF_LINE = re.compile(r"[ \t`*.]*+(?:[\r\n]|\Z)")
 
 
 class FoundJson(msgspec.Struct, frozen=True):
-    """`values`: what may be the answer, all of them equally likely. `broken`: why the text is no answer, if it has begun JSON that cannot
-    be read; then there are no values."""
+    """`values`: what may be the answer, all of them equally likely. `broken`: why the text is not an answer, if it has begun JSON that
+    cannot be read; then there are no values."""
 
     values: tuple[Any, ...] = ()
     broken: str = ""

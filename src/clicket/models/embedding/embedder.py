@@ -1,4 +1,4 @@
-"""An `Embedder` over a function from texts to vectors. The vectors become unit vectors here, whoever computed them."""
+"""An `Embedder` over a function from texts to vectors. The vectors become unit vectors here, no matter what computed them."""
 
 from __future__ import annotations
 

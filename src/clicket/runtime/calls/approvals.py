@@ -42,7 +42,7 @@ async def approve(
     "seconds": 3600, "thread": "t1", "arguments": {JSON Schema}}`, each key optional. `rt.grants` lists and revokes grants.
 
     `PermissionDenied`: `by` made the call, and the policy does not allow `self_approval`. If the policy wants several `approvers`,
-    the call goes on waiting until so many different people have approved it.
+    the call goes on waiting until this many different people have approved it.
     """
     approver = _named(runtime, by)
     return await approve_as(

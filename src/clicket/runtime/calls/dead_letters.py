@@ -117,7 +117,7 @@ def requeued_id(id: str, thread: str, caller: str) -> str:
 
 
 async def _dead_in(store: Store, query: Query, limit: int, requeued: bool) -> list[tuple[int, DeadCall]]:
-    """One more than `limit` dead calls of one state, if there are so many."""
+    """One more than `limit` dead calls of one state, if there are that many."""
     found: list[tuple[int, DeadCall]] = []
     while True:
         some = await store.history(query)

@@ -66,8 +66,8 @@ class Cron:
         fields = _SHORT.get(text.strip().lower(), text).split()
         if len(fields) != len(_FIELDS):
             raise UsageError(
-                f"{text!r:.100} is no cron form: it needs 5 fields (minute, hour, day of the month, month, day of the week), for example "
-                "'30 2 * * mon-fri', or one of " + ", ".join(_SHORT) + "."
+                f"{text!r:.100} is not a cron form: it needs 5 fields (minute, hour, day of the month, month, day of the week), for "
+                "example '30 2 * * mon-fri', or one of " + ", ".join(_SHORT) + "."
             )
         self.text = " ".join(text.split())
         self.timezone = timezone

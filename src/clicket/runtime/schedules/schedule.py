@@ -61,7 +61,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     overlap: Overlap
     catch_up: CatchUp
     jitter: float
-    """Each call waits up to so many seconds longer, always the same for one due time."""
+    """Each call waits up to this many seconds longer, always the same for one due time."""
     paused: bool = False
     caller: str = ""
     timeout: float | None = None

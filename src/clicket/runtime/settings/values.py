@@ -75,7 +75,7 @@ def _json_list(text: str, name: str, origin: str) -> list[Any]:
     except msgspec.MsgspecError:
         found = None
     if not isinstance(found, list):
-        raise UsageError(f"setting {name} (from {origin}): it is no list in JSON. Write [] for none.")
+        raise UsageError(f"setting {name} (from {origin}): it is not a list in JSON. Write [] for none.")
     return found
 
 

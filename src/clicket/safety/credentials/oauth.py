@@ -80,7 +80,7 @@ class OAuth:
         return await self._discovery.endpoints(provider)
 
     async def authorization(self, provider: Provider, state: str, verifier: str) -> str:
-        """The URL at the provider that asks a person. What it has is no secret."""
+        """The URL at the provider that asks a person. What it has is not a secret."""
         endpoints = await self.endpoints(provider)
         client = await self._client(provider, endpoints)
         query = {
@@ -222,7 +222,7 @@ def _granted(provider: Provider, answer: Mapping[str, Any]) -> Granted:
     kind = answer.get("token_type", "bearer")
     usable = isinstance(access, str) and 0 < len(access) <= _MAX_TOKEN and access.isascii() and access.isprintable()
     if not usable or not isinstance(kind, str) or kind.lower() != "bearer" or " " in str(access):
-        raise ProviderRefused(f"provider {provider.name!r} gave a token that is no bearer token.")
+        raise ProviderRefused(f"provider {provider.name!r} gave a token that is not a bearer token.")
     seconds, scope = answer.get("expires_in"), answer.get("scope")
     try:
         lasts = None if seconds is None or isinstance(seconds, bool) else float(seconds)

@@ -59,7 +59,7 @@ def check_name(name: Any) -> str:
     """The name of a provider, or `UsageError`."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r:.100} is no name of a provider. It has 1 to 64 of the characters a-z, 0-9, '.', '_' and '-', and begins with a "
+            f"{name!r:.100} is not a name of a provider. It has 1 to 64 of the characters a-z, 0-9, '.', '_' and '-', and begins with a "
             "letter or digit."
         )
     return name

@@ -46,7 +46,7 @@ def _texts(value: _Texts | None) -> tuple[str, ...]:
 
 
 def decode_claims(payload: bytes | dict[str, Any]) -> Claims:
-    """Raises `TokenRefused` if it is no JSON object with claims of the right types."""
+    """Raises `TokenRefused` if it is not a JSON object with claims of the right types."""
     try:
         if isinstance(payload, bytes):
             return msgspec.json.decode(payload, type=Claims)
@@ -62,7 +62,7 @@ def check_claims(claims: Claims, issuer: str) -> None:
     subject = claims.sub or ""
     if not 0 < len(subject) <= MAX_SUBJECT or not subject.isprintable() or subject != subject.strip():
         raise TokenRefused(
-            f"the token's subject is missing, or is no printable text of at most {MAX_SUBJECT} characters."
+            f"the token's subject is missing, or is not a printable text of at most {MAX_SUBJECT} characters."
         )
     if claims.cnf is not None:  # without the proof, a stolen token would work
         raise TokenRefused("the token is bound to a key of its client (`cnf`), which this server cannot check.")

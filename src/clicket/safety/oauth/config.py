@@ -102,7 +102,7 @@ def from_environment(environ: Mapping[str, str], prefix: str, table: Any) -> tup
     for name in found:
         if name not in _NAMES:
             near = did_you_mean(prefix + name.upper(), [prefix + each.upper() for each in _NAMES])
-            raise UsageError(f"the variable {prefix}{name.upper()} is no setting.{near}")
+            raise UsageError(f"the variable {prefix}{name.upper()} is not a setting.{near}")
     options: dict[str, Any] = {name: _parsed(name, text) for name, text in found.items()}
     return {**(table if isinstance(table, Mapping) else {}), **options}, [prefix + name.upper() for name in found]
 
@@ -229,11 +229,11 @@ def _scopes_map(value: Any) -> dict[str, tuple[str, ...]]:
             or any(c in ' "\\' or not c.isprintable() for c in name)
             or not name.isascii()
         ):
-            raise UsageError(f"scopes_map: {name!r:.80} is no scope: scopes have no spaces and no quotes.")
+            raise UsageError(f"scopes_map: {name!r:.80} is not a scope: scopes have no spaces and no quotes.")
         for each in listed:
             if each not in SCOPES:
                 raise UsageError(
-                    f"scopes_map: {name!r} stands for {each!r:.80}, which is no scope here. Known: {', '.join(SCOPES)}."
+                    f"scopes_map: {name!r} stands for {each!r:.80}, which is not a scope here. Known: {', '.join(SCOPES)}."
                 )
         if not listed:
             raise UsageError(f"scopes_map: {name!r} stands for nothing. Leave it out.")

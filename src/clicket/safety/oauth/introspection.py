@@ -55,7 +55,7 @@ class Introspection:
             raise TokenRefused("the authorization server does not know the token, or it was revoked or has expired.")
         check_claims(claims, self._config.issuer)
         if claims.token_type is not None and claims.token_type.lower() != "bearer":
-            raise TokenRefused("the token is no bearer access token.")
+            raise TokenRefused("the token is not a bearer access token.")
         check_times(claims, self._now(), self._config.leeway)
         return claims
 

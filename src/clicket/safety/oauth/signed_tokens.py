@@ -89,7 +89,7 @@ class SignedTokens:
         if algorithm not in self._config.algorithms:
             raise TokenRefused("the token is signed with an algorithm that is not accepted here.")
         if not isinstance(kind, str) or kind.lower() not in _TYPES:
-            raise TokenRefused("the token is no access token.")
+            raise TokenRefused("the token is not an access token.")
         if "crit" in header or "b64" in header:
             raise TokenRefused("the token's header demands an extension that is not supported.")
         if kid is not None and not isinstance(kid, str):

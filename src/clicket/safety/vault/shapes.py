@@ -122,7 +122,7 @@ def _by_part(markers: Iterable[str], parts: tuple[str, ...]) -> tuple[tuple[str,
 
 _SEARCHED = [marker for marker in _MARKERS if marker != "://"]
 _SEARCHES = _by_part(
-    # The note is no secret, but a text that contains it is looked at, too.
+    # The note is not a secret, but a text that contains it is looked at, too.
     [*(marker for marker in _SEARCHED if "_" not in marker), CUT_NOTE],
     _PARTS,
 )

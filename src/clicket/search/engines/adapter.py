@@ -1,7 +1,7 @@
 """Makes an engine of anything that searches, and checks what it returns: at most k documents, fields of their types, bounded
 texts.
 
-An entry that is no document is left out and counted. An engine that raises, or returns nothing but such entries, has failed:
+An entry that is not a document is left out and counted. An engine that raises, or returns nothing but such entries, has failed:
 that is not the same as having found nothing.
 """
 

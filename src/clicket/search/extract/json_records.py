@@ -1,6 +1,6 @@
 """Files of many documents: JSON Lines, plain or gzipped, read line by line at any size, and JSON arrays.
 
-A record that is no document is skipped and reported. A gzip file that unpacks to more than text could is not read to its end.
+A record that is not a document is skipped and reported. A gzip file that unpacks to more than text could is not read to its end.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InvalidRecord(msgspec.Struct, frozen=True):
-    """A line or item that is no document."""
+    """A line or item that is not a document."""
 
     number: int
     reason: str

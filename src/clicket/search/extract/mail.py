@@ -36,7 +36,7 @@ def extract_mail(data: bytes) -> Extracted:
     message = message_from_bytes(read)
     headers = {name: value for name in _HEADERS if (value := _header(message, name))}
     if not headers:
-        raise Unreadable("it is no mail: it has no sender and no subject")
+        raise Unreadable("it is not an e-mail: it has no sender and no subject")
     texts, attachments = _texts(message)
     lines = [f"{name}: {value}" for name, value in headers.items()] + [f"Attached: {name}" for name in attachments]
     text = "\n\n".join(("\n".join(lines), *texts))

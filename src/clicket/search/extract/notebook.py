@@ -17,7 +17,7 @@ _MAX_OUTPUT = 20_000
 def extract_notebook(data: bytes) -> Extracted:
     cells = _cells(decode_json(data))
     if cells is None:
-        raise Unreadable("it is no notebook: it has no cells")
+        raise Unreadable("it is not a notebook: it has no cells")
     parts = []
     for cell in cells:
         if not isinstance(cell, dict):

@@ -35,7 +35,7 @@ def extract_table(data: bytes) -> Extracted:
 
 
 def lines_of(rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
-    """Rows as lines. A first row of column names is no line of its own: the others repeat it."""
+    """Rows as lines. A first row of column names is not a line of its own: the others repeat it."""
     names: dict[int, str] = {}
     lines = 0
     for number, row in enumerate(rows):

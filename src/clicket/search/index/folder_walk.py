@@ -57,7 +57,9 @@ class Patterns:
 
 def _expression(pattern: str, option: str) -> str:
     if pattern.startswith("!") or not pattern.strip("/ "):
-        raise UsageError(f"{option}: {pattern!r} is no pattern. Write names such as *.log, build/ or docs/**/draft-*.")
+        raise UsageError(
+            f"{option}: {pattern!r} is not a pattern. Write names such as *.log, build/ or docs/**/draft-*."
+        )
     only_folders = pattern.endswith("/")
     pattern = pattern.rstrip("/")
     anywhere = "/" not in pattern

@@ -177,7 +177,7 @@ class Postings:
         return [known[term] for term in terms]
 
     def _rarity(self, size: int) -> float:
-        """What a term in so many passages weighs at most."""
+        """What a term in this many passages weighs at most."""
         return log(1 + (self.size - size + 0.5) / (size + 0.5)) * (K1 + 1)
 
     @cached_property

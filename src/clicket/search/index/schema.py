@@ -82,7 +82,7 @@ def connect(path: str) -> apsw.Connection:
 
 
 def prepare(path: str, connection: apsw.Connection) -> None:
-    """Create or migrate the file. Raises `UsageError` when it is no index."""
+    """Create or migrate the file. Raises `UsageError` when it is not an index."""
     try:
         prepare_file(path, connection, APPLICATION_ID, _MIGRATIONS)
     except Unusable as refused:

@@ -147,8 +147,8 @@ def find_support(
 
 
 def _is_grounded(statement: str, passage: Passage, question: str) -> bool:
-    """Small models join words of the question and of a passage to something that neither says. So what is no sentence, such as a command or
-    a name, must be in the passage as it is. A sentence must have two thirds of what it adds to the question from the passage, and the
+    """Small models join words of the question and of a passage to something that neither says. So what is not a sentence, such as a command
+    or a name, must be in the passage as it is. A sentence must have two thirds of what it adds to the question from the passage, and the
     passage at least half of what the sentence repeats of the question: else it is about something else."""
     quoted = passage.citation.text
     if _is_fragment(statement):

@@ -6,7 +6,7 @@
 - `statements`: sentences, list items, rows and code of a text, with what they must be read with
 - `answer_types`: whether a question asks for a date, a place, a person or a number, and related words
 - `source_documents`: the best documents, split into statements
-- `citations`: checks every citation against its document, whoever wrote the answer
+- `citations`: checks every citation against its document, no matter who wrote the answer
 - `quotes`: finds a quote in a document
 """
 

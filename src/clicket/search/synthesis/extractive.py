@@ -34,7 +34,7 @@ _MAX_PLAIN = 1_000
 _MAX_MISSING = 5
 _MAX_NEAREST = 3
 _MIN_SIZE = 100
-"""Fewer documents say little about how rare a word is: they count as so many."""
+"""Fewer documents say little about how rare a word is: they count as this many."""
 NOT_ANSWERED = "The documents do not answer this question."
 NOTHING_FOUND = "Nothing was found that answers this question."
 

@@ -111,5 +111,5 @@ def _file_version(path: str) -> str:
         found = os.stat(path)
     except OSError:
         return ""
-    # SQLite leaves an empty log while the file is open; that is no change.
+    # SQLite leaves an empty log while the file is open; that is not a change.
     return f"{found.st_mtime_ns:x}-{found.st_size:x}" if found.st_size else ""

@@ -210,7 +210,7 @@ def _extracted(got: Fetched, seconds: float) -> Page:
         return Page(url=got.url, title="", text=text.strip(), truncated=got.truncated)
     read = extract_html(got.body, charset=got.charset)
     text = read.text
-    if read.title and text.startswith(f"{read.title}\n"):  # the title is shown separately, and is no sentence
+    if read.title and text.startswith(f"{read.title}\n"):  # the title is shown separately, and is not a sentence
         text = text[len(read.title) :].lstrip()
     return Page(url=got.url, title=read.title, text=text, truncated=got.truncated or read.truncated)
 

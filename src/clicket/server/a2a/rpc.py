@@ -80,7 +80,7 @@ def read_request(body: bytes) -> RpcRequest:
     elif not isinstance(given.get("params", {}), dict):
         wrong = '"params" must be an object'
     if wrong:
-        raise _with_id(A2AError("INVALID_REQUEST", f"the request is no JSON-RPC 2.0: {wrong}."), id)
+        raise _with_id(A2AError("INVALID_REQUEST", f"the request is not JSON-RPC 2.0: {wrong}."), id)
     assert isinstance(method, str)
     return RpcRequest(method=method, params=given.get("params", {}), id=id)
 

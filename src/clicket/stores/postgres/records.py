@@ -177,4 +177,4 @@ def document_hash(key: str) -> str:
 def _check(*names: str) -> None:
     for name in names:
         if not storable(name):
-            raise Unstorable(f"{name!a} is no name that PostgreSQL stores: it has a NUL, or is no UTF-8.")
+            raise Unstorable(f"{name!a} is not a name that PostgreSQL stores: it has a NUL, or is not UTF-8.")

@@ -200,7 +200,7 @@ class Appender:
         return rows[0]
 
     def _telling(self, ticket: str, units: int, enclosures: Sequence[Enclosure]) -> Statement:
-        """The statement that sends the messages of an append of so many units. For several units, each unit of a message has the
+        """The statement that sends the messages of an append of this many units. For several units, each unit of a message has the
         message's place, its own, and whether it is new."""
         assert self._channel is not None
         if units == 1:
@@ -274,7 +274,7 @@ def _refusal(change: Append, body: bytes) -> Unstorable | None:
         together = "".join(texts)
         together.encode()
     except UnicodeEncodeError as error:
-        return Unstorable(f"call {change.id!a} has a name that is no UTF-8: {error}")
+        return Unstorable(f"call {change.id!a} has a name that is not UTF-8: {error}")
     if "\0" in together:
         return Unstorable(f"call {change.id!r} has a name with a NUL, which PostgreSQL does not store")
     if len(body) > _MAX_BODY:

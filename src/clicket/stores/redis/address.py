@@ -36,12 +36,14 @@ def address(url: str, prefix: str, timeout: float) -> Address:
     except ValueError as error:
         raise UsageError(f"a redis URL names no port that exists: {error}. Write redis://host:6379/0.") from error
     if parts.scheme not in ("redis", "rediss"):
-        raise UsageError(f"{parts.scheme!r} is no scheme of Redis. Write redis://host:6379/0, or rediss:// with TLS.")
+        raise UsageError(
+            f"{parts.scheme!r} is not a scheme of Redis. Write redis://host:6379/0, or rediss:// with TLS."
+        )
     options = dict(parse_qsl(parts.query))
     prefix = options.pop("prefix", prefix)
     options.pop("protocol", None)
     if not _PREFIX.fullmatch(prefix):
-        raise UsageError(f"{prefix!r} is no prefix for keys: up to 64 letters, digits, and . _ : - are.")
+        raise UsageError(f"{prefix!r} is not a prefix for keys: up to 64 letters, digits, and . _ : - are.")
     user = f"{parts.username or ''}:***@" if parts.password else (f"{parts.username}@" if parts.username else "")
     shown = f"{parts.scheme}://{user}{place}{parts.path.rstrip('/')}" + (
         f"?prefix={prefix}" if prefix != "clicket" else ""

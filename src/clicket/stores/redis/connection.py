@@ -67,7 +67,7 @@ class Connection:
             raise
 
     def begin(self, command: Command, on_answer: OnAnswer, *, count: int = 1) -> bool:
-        """Send so many commands at once; `on_answer` gets their answers, or an error, after which the next conversation connects anew.
+        """Send this many commands at once; `on_answer` gets their answers, or an error, after which the next conversation connects anew.
         False: they were not sent, as there is no connection, or it is in use."""
         line = self._line
         if line is None or not line.is_free:
@@ -103,7 +103,7 @@ class Connection:
             self._line.end(why)
 
     async def stays(self, seconds: float) -> None:
-        """Wait so many seconds. Raises `Lost` when the connection breaks before."""
+        """Wait this many seconds. Raises `Lost` when the connection breaks before."""
         try:
             if self._line is None:
                 raise ConnectionResetError("the connection was closed")

@@ -73,7 +73,7 @@ class Line(asyncio.Protocol):
             self._transport.write(data)
 
     async def stays(self, seconds: float) -> None:
-        """Wait so many seconds. Raises why the line was lost, if it is lost by then."""
+        """Wait this many seconds. Raises why the line was lost, if it is lost by then."""
         if self.lost is None:
             watcher: asyncio.Future[None] = self._loop.create_future()
             self._watchers.append(watcher)

@@ -24,7 +24,7 @@ class Replies:
         """Arrays that are not complete, the inner one last, and how many elements each will have."""
 
     def feed(self, data: bytes) -> list[Any]:
-        """The replies that are complete now. Raises `ValueError` for bytes that are none, and what `error` raises."""
+        """The replies that are complete now. Raises `ValueError` for bytes that are not a reply, and what `error` raises."""
         found: list[Any] = []
         if self._rest:
             self._rest += data

@@ -306,7 +306,7 @@ class Units:
 
 
 def _each(answer: Any, count: int) -> list[Any]:
-    """The answers for so many units: `int` or `[int, int, int]` if it was applied. The script may have given one reason for all; if one
+    """The answers for this many units: `int` or `[int, int, int]` if it was applied. The script may have given one reason for all; if one
     unit failed, each answer comes by itself."""
     if isinstance(answer, bytes) and answer not in _FOR_ALL:
         return [_parsed(each) for each in answer.split(b" ")]

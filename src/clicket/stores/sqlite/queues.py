@@ -17,7 +17,7 @@ from clicket.stores.bucket import take_tokens
 __all__ = ["backlog", "keys_in_turn", "take"]
 
 _UNOWNED = "owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) = ?"
-# Callers are read as bytes: a row that another program wrote may hold text that is no UTF-8.
+# Callers are read as bytes: a row that another program wrote may hold text that is not UTF-8.
 _NEXT_CALLER = f"SELECT CAST(min(caller) AS BLOB) FROM calls WHERE {_UNOWNED} AND caller > CAST(? AS TEXT)"  # noqa: S608  # fixed text
 _FIRST_CALLER = f"SELECT CAST(min(caller) AS BLOB) FROM calls WHERE {_UNOWNED}"  # noqa: S608  # fixed text
 _LINE = f"""SELECT -priority, key FROM calls WHERE {_UNOWNED} AND caller = CAST(? AS TEXT)

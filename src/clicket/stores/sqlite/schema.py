@@ -20,7 +20,7 @@ EVENT_BITS = 20
 PERIOD = 300
 """Seconds of one row of `call_times`."""
 KEY_BLOCK = 4096
-"""`call_times.last` is rounded up to a multiple of this, less one: a writer changes it once for so many keys."""
+"""`call_times.last` is rounded up to a multiple of this, less one: a writer changes it once for this many keys."""
 _PAGE_SIZE = 2048
 """A commit copies whole pages into the log, and most commits change a few small rows: smaller pages are less to copy."""
 _STATEMENTS = 200

@@ -285,7 +285,7 @@ class SqliteStore:
 
     async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
         if keep_until is not None:
-            self._files.path(name)  # a name that is none is not pinned
+            self._files.path(name)  # a wrong name is not pinned
             await self._write(lambda c: retention.pin(c, name, keep_until))
         # After its pin: a sweep that has not seen that yet spares the file, as it is young.
         await self._filing.run(lambda: self._files.put(name, chunks))

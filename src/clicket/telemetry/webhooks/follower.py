@@ -50,7 +50,7 @@ class Follower:
         self._every = every
 
     async def begin(self) -> None:
-        """The first follower of a store begins at its end: what happened before there were webhooks is no news."""
+        """The first follower of a store begins at its end: what happened before there were webhooks is not news."""
         if await self._store.document(_KIND, _KEY) is not None:
             return
         newest = await self._store.history(Query(limit=1))

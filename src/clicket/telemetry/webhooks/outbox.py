@@ -210,7 +210,7 @@ class Outbox:
         return Claimed(stored=mine, version=document.version + 1)
 
     async def renewed(self, claimed: Claimed, seconds: float) -> Claimed | None:
-        """The claim, for at least so many seconds. None: it ended, and another process has the notice."""
+        """The claim, for at least this many seconds. None: it ended, and another process has the notice."""
         notice = claimed.stored.notice
         now = self._now()
         if (notice.next_at or 0.0) - now >= seconds:

@@ -31,7 +31,7 @@ _SATURATION = 1.2
 _SHORT = 0.5
 """How much a longer text counts less for each of its words, 0 to 1."""
 _SIMILAR, _ALIKE_ALONE = 10.0, 0.2
-"""What a tool counts whose text means the same as the request, as so many rare words. Less similar ones than the second number count
+"""What a tool counts whose text means the same as the request, as this many rare words. Less similar ones than the second number count
 nothing if they share no word with the request."""
 _WORD = re.compile(r"[^\W_]+")
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -54,7 +54,7 @@ class RecentTools:
 
 
 def chosen_limit(tool_search: bool, max_offered: int | None) -> int | None:
-    """The number of tools that are offered at most; None: all. `UsageError` for a number that is none."""
+    """The number of tools that are offered at most; None: all. `UsageError` if it is not a number."""
     if not isinstance(tool_search, bool):
         raise UsageError(f"tool_search is True or False, not {tool_search!r}. For the number of tools: max_offered=20.")
     if max_offered is None:

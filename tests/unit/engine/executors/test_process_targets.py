@@ -153,7 +153,7 @@ def test_a_pid_of_another_life_is_not_signalled() -> None:
         assert is_running(process.pid)
         tree.send(real, signal.SIGKILL)
         process.wait()
-        assert tree.send(real, signal.SIGKILL), "a dead process is no error"
+        assert tree.send(real, signal.SIGKILL), "a dead process is not an error"
 
 
 def test_without_proc_the_group_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

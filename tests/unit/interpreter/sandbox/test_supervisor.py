@@ -147,7 +147,7 @@ def test_a_program_of_another_user_cannot_end_its_supervisor() -> None:
 
 
 def test_no_process_of_the_programs_user_outlives_it() -> None:
-    """Not even one that is no child: the user id is the program's own."""
+    """Not even one that is not a child: the user id is the program's own."""
     with (
         subprocess.Popen(["sleep", "1009"], user=own_uid(), group=own_uid(), extra_groups=[]) as stray,
         supervised("/bin/true", uid=own_uid()) as made,

@@ -111,7 +111,7 @@ def test_what_cannot_be_counted_is_reported(tmp_path: Path, folder: int) -> None
     assert not uncounted()
     with mmap.mmap(-1, 1 << 20) as shared:
         shared[0] = 1
-        assert not uncounted(), "shared memory is no file"
+        assert not uncounted(), "shared memory is not a file"
     assert not usage(folder, **PLENTY, unlinked_of=[2**22 + 1]).uncounted, "a dead process holds nothing"
 
 

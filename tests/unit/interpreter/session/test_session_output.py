@@ -93,7 +93,7 @@ class TestProtocol:
             pack({"type": "checked", "id": 1, "blocks": []}),
             pack({"type": "display", "id": 9, "group": 0, "mime": "a", "data": ""}),
             b"\xff\xff\xff\xff",
-            b"hello world, this is no frame",
+            b"hello world, this is not a frame",
             b"\0\0\0\0",
             (5).to_bytes(4, "big") + b"[[[[[",
         ],

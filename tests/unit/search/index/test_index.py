@@ -294,7 +294,7 @@ def test_a_busy_file_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_was_there_before_does_not_show() -> None:
     """The same documents give the same answers, whatever the history of the index."""
     long = "\n\n".join("The zebra is a zebra, and every zebra knows the zebra. " * 45 for _ in range(9))
-    rows = [*FILMS, {"id": "long", "text": long}, {"id": "okapi", "text": "The okapi is no zebra."}]
+    rows = [*FILMS, {"id": "long", "text": long}, {"id": "okapi", "text": "The okapi is not a zebra."}]
     with Index.open() as fresh, Index.open() as worn:
         fresh.add(rows)
         worn.add({"id": str(one), "text": f"zebra {one} " * 900} for one in range(7, 0, -1))

@@ -115,7 +115,7 @@ def resolve(target: Target) -> Any:
     found = _follow(module, target.qualname)
     if not _is_tool(found):
         raise UsageError(
-            f"{target.module}.{target.qualname} is no tool in the worker process. "
+            f"{target.module}.{target.qualname} is not a tool in the worker process. "
             "A tool with isolation='process' or 'ray' must be made by importing its module alone, without arguments or conditions."
         )
     return found

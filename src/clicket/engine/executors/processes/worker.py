@@ -29,7 +29,7 @@ _jobs = msgspec.json.Decoder(Job)
 def work(fd: int, *, memory: int | None) -> NoReturn:
     """Serve jobs from this descriptor until it closes or the guard sends TERM."""
     for stream in (sys.stdout, sys.stderr):
-        # Prints show at once, and text that the terminal's encoding does not know is no reason to fail.
+        # Prints show at once, and text that the terminal's encoding does not know is not a reason to fail.
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     status = 0
     try:

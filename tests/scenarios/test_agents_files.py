@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,37 @@ async def test_files_live_as_long_as_their_thread() -> None:
         for ref in refs:
             with pytest.raises(NotFound):
                 await rt.artifact(ref.artifact)
+
+
+async def test_a_message_that_is_sent_to_a_running_turn_brings_its_picture() -> None:
+    gate, day, clock = asyncio.Event(), 86_400.0, StepClock()
+
+    @tool(timeout=None)
+    async def wait() -> str:
+        await gate.wait()
+        return "over"
+
+    async with memory_runtime([wait], clock=clock, memory_retention=10 * day, retention=2 * day) as rt:
+        model = ScriptedModel([[("wait", {})], "Seen.", "Another.", "Later."], sees_images=True)
+        agent = ReActAgent(rt, model)
+        turn = await agent.begin("wait", thread="t")
+        now = await agent.send(["look:", Image(png())], thread="t", when="now", id="a")
+        clock.advance(1.0)
+        after = await agent.send(Image(png(9)), thread="t", id="b")
+        assert [message.files[0].width for message in await agent.queued("t")] == [4, 9]
+        assert (await agent.send(["look:", Image(png())], thread="t", when="now", id="a")).id == now.id
+        with pytest.raises(Conflict):
+            await agent.send(Image(png(9)), thread="t", id="a")
+        gate.set()
+        await agent.wait("t", turn)
+        assert seen(model.requests[1]) == [png()]
+        await agent.wait("t", turn + 1)
+        assert seen(model.requests[2]) == [png(), png(9)]
+        turns = (await agent.history("t")).turns
+        assert turns[1].id == after.id
+        clock.advance(8 * day)
+        await agent.run("still there?", thread="t")
+        clock.advance(4 * day)  # the pin of the upload has run out
+        await rt.engine.chores.sweep_all()
+        refs = [ref for each in turns for message in each.messages for ref in message.files]
+        assert [await rt.artifact(ref.artifact) for ref in refs] == [png(), png(9)]

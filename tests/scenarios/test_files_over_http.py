@@ -88,6 +88,14 @@ async def test_the_client_uploads_the_files_of_a_message(tmp_path: Path) -> None
                 await agent.run(wrong)  # type: ignore[arg-type]
 
 
+async def test_a_message_for_the_queue_has_files_too(tmp_path: Path) -> None:
+    async with served_agent(tmp_path, ["One."]) as it, Client(it.url) as client:
+        sent = await client.agent().send(["?", Image(png(6))], thread="q", id="a")
+        assert sent.turn == 1
+        result = await client.agent().run(["?", Image(png(6))], thread="q", id="a")
+        assert (result.turn, result.messages[0].files[0].width) == (1, 6)
+
+
 async def test_results_have_their_files_in_the_client(tmp_path: Path) -> None:
     async with served_agent(tmp_path, ["-"], tools=[plot]) as it, Client(it.url) as client:
         result = await client.call("plot")

@@ -355,6 +355,7 @@ class Turn:
 
     def hear(self, message: QueuedMessage) -> None:
         """Take a message that has come while the turn runs: the model reads it with the next request."""
+        self._log.keep_files(message.files)
         heard = Heard(step=self.steps + 1, id=message.id, text=message.text, files=message.files, at=self.clock.now())
         self.write(f"Step {self.steps + 1}: a message has come.", heard, (message.text,))
         self._take_heard(heard)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
+from itertools import count
 from typing import Any, Literal
 
 import msgspec
@@ -67,6 +68,8 @@ class Mailbox:
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
+        self._count = count()
+        """Orders messages of one instant."""
 
     def _key(self, host: AgentHost, thread: str) -> str:
         return key_of(host.caller, thread, self._agent)
@@ -74,7 +77,8 @@ class Mailbox:
     async def put(self, host: AgentHost, message: QueuedMessage) -> bool:
         """Store a message; False: it was sent before, with the same text. `Conflict`: its id was used for another one."""
         key = self._key(host, message.thread)
-        place = f"{key}/{0 if message.when == 'interrupt' else 1}{message.at:017.6f}-{sha256(message.id.encode()).hexdigest()[:16]}"
+        order = f"{0 if message.when == 'interrupt' else 1}{message.at:017.6f}-{next(self._count):09d}"
+        place = f"{key}/{order}-{sha256(message.id.encode()).hexdigest()[:16]}"
         writes = [
             DocumentWrite(kind=QUEUE, key=place, body=host.protect(QUEUE, place, encode(message)), expect=0),
             DocumentWrite(kind=SENT, key=_sent_key(key, message.id), body=encode(_digest(message.text)), expect=0),

@@ -44,6 +44,8 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     """Names of a person who makes calls in the name of the caller, as an admin may. That person may not approve them."""
     within: str = ""
     """The tool whose running call makes these calls; empty: they come from outside."""
+    asks: str = ""
+    """Why a person decides about each of them, whatever the policy allows; empty: the policy alone asks."""
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):

@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Protocol, Unpack
 
+import msgspec
+
 from clicket.engine import CallHandle, Engine
 from clicket.engine.executors import entries_in, grant, keep_files, name_of, read_artifact
 from clicket.engine.hub import ThreadHub
@@ -60,6 +62,7 @@ class _Runtime(Protocol):
     async def recover(self) -> Any: ...
     def hub(self, thread: str = "default") -> ThreadHub: ...
     def acting_for(self, caller: str, scopes: Any = (), requesters: Any = ()) -> Any: ...
+    def _from(self, origin: Origin) -> Any: ...
 
 
 class Host:
@@ -123,6 +126,9 @@ class Host:
     def acting_for(self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()) -> Host:
         """A host for another caller. It uses the runtime that is open now, also while that one closes."""
         return Host(self._runtime.acting_for(caller, scopes, requesters), self._offers)
+
+    def asking(self, why: str) -> Host:
+        return Host(self._runtime._from(msgspec.structs.replace(self._runtime._origin, asks=why)), self._offers)
 
     # Tools that every caller may call.
 

@@ -185,15 +185,19 @@ class Runtime:
         `scopes`: what the caller may do, for the policy's rules. `requesters`: names of a person who makes calls in the caller's name,
         and may not approve them. An empty name of the caller means the program's own calls.
         """
-        view = object.__new__(type(self))
         own = self._origin
+        return self._from(Origin(caller, frozenset(scopes), own.prefer_sync, own.requesters | frozenset(requesters)))
+
+    def _from(self, origin: Origin) -> Runtime:
+        """This runtime for calls that come from `origin`."""
+        view = object.__new__(type(self))
         for name, value in vars(
             self
         ).items():  # `copy.copy` would make its `__dict__`: attributes are read from that at half the speed
             setattr(view, name, value)
         view._engine = self._opened
-        view._caller = caller
-        view._origin = Origin(caller, frozenset(scopes), own.prefer_sync, own.requesters | frozenset(requesters))
+        view._caller = origin.caller
+        view._origin = origin
         return view
 
     def add(self, tool: Any) -> Tool:

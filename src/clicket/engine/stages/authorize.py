@@ -44,11 +44,15 @@ class Authorize:
             call.verdict = "deny"
             call.reason = call.denied
             raise PermissionDenied(f"{entry.tool!r} may not be called here: {call.denied}.", reason=call.denied)
+        asks = call.origin.asks
         if entry.internal:
-            if tool is not None and tool.traits.asks:
-                self._ask_always(call, tool.traits.asks)
+            asks = asks or ("" if tool is None else tool.traits.asks)
+            if asks:
+                self._ask_always(call, asks)
             return
         if self._open and (not entry.caller or tool is None or not tool.options.permissions):
+            if asks:
+                self._ask_always(call, asks)
             return
         given = call.given
         try:
@@ -67,9 +71,14 @@ class Authorize:
         if decision.verdict == "ask":
             call.reason, call.approval_timeout = decision.reason, decision.timeout
             call.question = Question(decision.rule, decision.approvers, decision.self_approval)
+        if asks:
+            self._ask_always(call, asks)
+            if decision.verdict == "ask":  # one question for both, which no grant for the policy's rule answers
+                call.reason, call.approval_timeout = f"{asks}; {decision.reason}", decision.timeout
+                call.question = Question("", max(self.policy.approvers, decision.approvers), decision.self_approval)
 
     def _ask_always(self, call: Call, why: str) -> None:
-        """A person decides about every call of the tool, whatever the policy says."""
+        """A person decides about the call, whatever the policy allows."""
         call.verdict, call.reason, call.approval_timeout = "ask", why, self.policy.approval_timeout
         call.question = Question("", self.policy.approvers, self.policy.self_approval)
 

@@ -108,7 +108,9 @@ class Pipeline:
             ended["find"] = Stage("ok", now - mark)
             name = "authorize"
             mark = now
-            if call.entry.caller or self._checks_all or call.denied:  # else there is nothing to check
+            if (
+                call.entry.caller or self._checks_all or call.denied or call.origin.asks
+            ):  # else there is nothing to check
                 self.authorize(call)
             now = clock()
             ended["authorize"] = Stage("ok", now - mark)

@@ -69,6 +69,10 @@ class AgentHost(Protocol):
         self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()
     ) -> AgentHost: ...
 
+    def asking(self, why: str) -> AgentHost:
+        """This host for calls about which a person decides, whatever the policy allows; what it denies is denied."""
+        ...
+
     # Tools that every caller may call.
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:

@@ -13,7 +13,10 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     turn, turn_lifecycle        one running turn; its states from begin to end
     model_step, tool_step       ask the model and record its reply; run its tool calls and record their results
     middleware, chain           what surrounds requests and tool calls; its methods in their order
-    verdicts                    what it decides
+    check, checking             one rule about messages, answers, calls and results; running those of an agent
+    built_in_checks             `pii`, `max_length`, `no_urls_outside`
+    check_tool, questions       how a check asks a person
+    verdicts                    what middleware and checks decide
     model_request, model_chain  one request to one model; to several models, one after the other
     model_holds                 which models are held, shared through the store
     user_message, attached_files images and files of messages; their bytes in a request
@@ -36,6 +39,8 @@ from __future__ import annotations
 
 from clicket.agents.agent import Agent
 from clicket.agents.agent_result import AgentEvent, AgentResult, Sent, ThreadView
+from clicket.agents.built_in_checks import max_length, no_urls_outside, pii
+from clicket.agents.check import Check
 from clicket.agents.context_window import ContextWindow
 from clicket.agents.memory import Page, TurnDocument
 from clicket.agents.middleware import Middleware
@@ -48,7 +53,7 @@ from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_lifecycle import Drive
 from clicket.agents.turn_limits import Limits, Stopped
 from clicket.agents.user_message import Message, UserMessage
-from clicket.agents.verdicts import Change, Edit, Pass, Refuse
+from clicket.agents.verdicts import Ask, Change, Edit, Pass, Refuse
 from clicket.errors import AgentBusy
 from clicket.kernel import AgentState
 
@@ -59,7 +64,9 @@ __all__ = [
     "AgentEvent",
     "AgentResult",
     "AgentState",
+    "Ask",
     "Change",
+    "Check",
     "ContextWindow",
     "Drive",
     "Edit",
@@ -82,4 +89,7 @@ __all__ = [
     "TurnDocument",
     "TurnStopped",
     "UserMessage",
+    "max_length",
+    "no_urls_outside",
+    "pii",
 ]

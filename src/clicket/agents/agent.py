@@ -13,7 +13,9 @@ import msgspec
 from typing_extensions import TypeVar
 
 from clicket.agents.agent_result import AgentEvent, AgentResult, Sent, ThreadView
-from clicket.agents.chain import NO_MIDDLEWARE, Chain
+from clicket.agents.chain import Chain
+from clicket.agents.check import Check
+from clicket.agents.check_tool import CheckTool, tool_name
 from clicket.agents.event_feed import FeedReader
 from clicket.agents.event_stream import position_of
 from clicket.agents.frontend_tool import FrontendTool
@@ -82,7 +84,8 @@ class Agent(Generic[T]):
     limits of its kind; `system` and `model` are recorded with each turn. A second agent of this name on one runtime must be able to do the
     same, or take the place of the first (`replace=True`). `on_change`: what becomes of an interrupted turn that an agent of this name
     began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`).
-    `middleware` surrounds its requests and tool calls, see `Middleware`. `output`: the type of its answers, which `r.value` then has.
+    `middleware` surrounds its requests and tool calls, see `Middleware`. `checks`: see `Check`. `output`: the type of its answers, which
+    `r.value` then has.
     `on_state_changed(before, after, thread)` is called for every change of state; override it, or pass a function.
     """
 
@@ -100,7 +103,8 @@ class Agent(Generic[T]):
         system: str = "",
         model: str = "",
         more_limits: Mapping[str, Any] | None = None,
-        middleware: Chain | Iterable[object] = NO_MIDDLEWARE,
+        middleware: Chain | Iterable[object] = (),
+        checks: Iterable[Check] = (),
         output: type[T] | Output[T] | Mapping[str, Any] | None = None,
         replace: bool = False,
         on_change: OnChange = "continue",
@@ -125,7 +129,7 @@ class Agent(Generic[T]):
         self._tool = installed if isinstance(installed, TurnTool) else TurnTool(name, self._host)
         self._memory = self._tool.memory
         self._streams = self._tool.streams
-        chain = middleware if isinstance(middleware, Chain) else Chain(middleware)
+        chain = middleware if isinstance(middleware, Chain) else Chain(middleware, checks=checks)
         self._output: Output[Any] | None = None if output is None else Output.of(output)
         identity = Identity.of(
             name=name,
@@ -154,6 +158,9 @@ class Agent(Generic[T]):
             self._host.install(self._tool)
         if self._host.installed(FRONTEND) is None:
             self._host.install(FrontendTool())
+        for check in chain.asking:
+            if self._host.installed(tool_name(check)) is None:
+                self._host.install(CheckTool(check))
         self._host.lend(read_result)
         self._threads = Threads(self._host, self._memory, self._tool.name, limits)
 

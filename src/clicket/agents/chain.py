@@ -1,4 +1,4 @@
-"""The methods of an agent's middleware, each in the order in which it is called."""
+"""The methods of an agent's middleware, and its checks, each in the order in which it is called."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from clicket.agents.check import Check
 from clicket.agents.turn_limits import check_counts
 from clicket.errors import UsageError, did_you_mean
 
@@ -16,16 +17,19 @@ _REVERSED = ("after_model", "after_tool", "at_end")
 
 
 class Method(NamedTuple):
-    """One method of one middleware. `is_derived`: what it returns follows from the entries of the turn, so it is not recorded."""
+    """One method of one middleware, or a check. `is_derived`: what it returns follows from the entries of the turn, so it is not
+    recorded."""
 
     by: str
     on: str
     call: Callable[..., Any]
-    is_derived: bool
+    is_derived: bool = False
+    check: Check | None = None
 
 
 class Chain:
-    """`before` a request or a call, methods are called as listed; after it, in reverse."""
+    """`before` a request or a call, methods are called as listed; after it, in reverse. Checks come last, as listed: nothing changes what
+    they have let through. `input` and `output` are checks."""
 
     __slots__ = (
         "after_model",
@@ -33,32 +37,65 @@ class Chain:
         "at_end",
         "before_model",
         "before_tool",
+        "input",
         "instructions",
         "names",
+        "output",
         "output_retries",
         "tools",
     )
 
-    def __init__(self, middleware: Iterable[object] = (), *, output_retries: int = 2) -> None:
+    def __init__(
+        self, middleware: Iterable[object] = (), *, checks: Iterable[Check] = (), output_retries: int = 2
+    ) -> None:
         """`output_retries`: how many answers of a turn may be refused before it ends."""
         check_counts(0, output_retries=output_retries)
         self.output_retries: int = output_retries
         listed = _checked(middleware)
-        self.names: tuple[str, ...] = tuple(_name(each) for each in listed)
-        if len(set(self.names)) < len(self.names):
+        names = [_name(each) for each in listed]
+        if len(set(names)) < len(names):
             raise UsageError(
-                f"two of the agent's middleware have the same name ({', '.join(self.names)}): give one a `name` of its own."
+                f"two of the agent's middleware have the same name ({', '.join(names)}): give one a `name` of its own."
             )
+        checked = _checks(checks)
+        self.names: tuple[str, ...] = (*names, *(each.label for each in checked))
+        """What the digest of the agent has of them: one that checks less is another agent."""
         self.tools: tuple[Method, ...] = _of(listed, "tools")
         self.instructions: tuple[Method, ...] = _of(listed, "instructions")
         self.before_model: tuple[Method, ...] = _of(listed, "before_model")
         self.after_model: tuple[Method, ...] = _of(listed, "after_model")
-        self.before_tool: tuple[Method, ...] = _of(listed, "before_tool")
-        self.after_tool: tuple[Method, ...] = _of(listed, "after_tool")
+        self.before_tool: tuple[Method, ...] = (*_of(listed, "before_tool"), *_on(checked, "tool_call"))
+        self.after_tool: tuple[Method, ...] = (*_of(listed, "after_tool"), *_on(checked, "tool_result"))
         self.at_end: tuple[Method, ...] = _of(listed, "at_end")
+        self.input: tuple[Method, ...] = _on(checked, "input")
+        self.output: tuple[Method, ...] = _on(checked, "output")
 
     def __repr__(self) -> str:
         return f"<middleware {', '.join(self.names) or 'none'}>"
+
+    @property
+    def asking(self) -> frozenset[str]:
+        """Names of the checks that may ask a person by a call of their own."""
+        return frozenset(method.by for method in (*self.input, *self.output))
+
+    def number_of(self, method: Method) -> int:
+        """The place of a check of the message or the answer; the same in every process that has the agent."""
+        return (*self.input, *self.output).index(method)
+
+
+def _checks(checks: Iterable[Check]) -> list[Check]:
+    listed: list[Any] = list(checks) if isinstance(checks, Iterable) else [None]
+    if not all(isinstance(each, Check) for each in listed):
+        raise UsageError(f"checks is a list of Check(function, on='output'), not {checks!r:.100}.")
+    labels = [f"{each.on}:{each.name}" for each in listed]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two of the agent's checks are {twice!r}: give one a name of its own, Check(…, name='…').")
+    return listed
+
+
+def _on(checks: Iterable[Check], on: str) -> tuple[Method, ...]:
+    return tuple(Method(each.name, on, each.function, check=each) for each in checks if each.on == on)
 
 
 def _checked(middleware: Iterable[object]) -> list[object]:

@@ -10,7 +10,7 @@ import msgspec
 from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.agents.turn_limits import AnswerEnd, RefusedAs, Stopped
 from clicket.kernel import AgentState
-from clicket.model.chat import ChatMessage, ToolUse, Usage
+from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
 from clicket.model.files import FileRef
 from clicket.model.ids import asked_id
 from clicket.safety.vault import holds_secret
@@ -24,6 +24,7 @@ __all__ = [
     "Ended",
     "Entry",
     "Heard",
+    "Held",
     "News",
     "PlanState",
     "Refusal",
@@ -100,6 +101,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     text: str
     stopped: RefusedAs = "refused"
+    on: str = "after_model"
+    """`output`: by a check, whose decision is an entry of its own."""
 
 
 class Reply(Entry, frozen=True, kw_only=True):
@@ -175,20 +178,39 @@ class Reply(Entry, frozen=True, kw_only=True):
             yield call_id(self.mark, self.tag, self.step, place, use.id)
 
 
+class Answer(Entry, frozen=True, kw_only=True):
+    """The answer that the reply of this step gives, as plain JSON of the type that was asked for."""
+
+    value: Any
+
+
 class Decision(Entry, frozen=True, kw_only=True):
-    """What a middleware decided. `by`: its name. `on`: its method. `use`: the model's id of a tool call, if it is about one. The step is
-    the one that it takes effect in."""
+    """What a middleware or a check decided. `by`: its name. `on`: its method, or what the check checks. `use`: the model's id of a tool
+    call, if it is about one. `call`: the call that asks a person. The step is the one that it takes effect in."""
 
     by: str
     on: str
     value: Any
     use: str = ""
+    call: str = ""
 
 
-class Answer(Entry, frozen=True, kw_only=True):
-    """The answer that the reply of this step gives, as plain JSON of the type that was asked for."""
+class Held(Entry, frozen=True, kw_only=True):
+    """A reply about which the check `by` asks a person: the model is not asked again for it. Readers get no event for it. `answer`: of the
+    type that was asked for."""
 
-    value: Any
+    by: str
+    reply: Reply
+    answer: Answer | None = None
+    masked: bool = False
+
+    @property
+    def chat_reply(self) -> ChatReply:
+        held, message = self.reply, self.reply.message
+        return ChatReply(
+            text=message.content, uses=message.uses, usage=held.usage, thought=message.thought, vendor=message.vendor,
+            ended=held.ended if held.ended in ("length", "refusal") else "stop",
+        )  # fmt: skip
 
 
 class Heard(Entry, frozen=True, kw_only=True):
@@ -307,7 +329,7 @@ class Unknown(Entry, frozen=True, kw_only=True):
 
 _KINDS: dict[Any, type[Entry]] = {
     kind.__struct_config__.tag: kind
-    for kind in (Begun, Changed, Reply, Answer, Decision, Heard, Restart, Tried, Summary, Results, News, PlanState, Ended)
+    for kind in (Begun, Changed, Reply, Answer, Decision, Held, Heard, Restart, Tried, Summary, Results, News, PlanState, Ended)
 }  # fmt: skip
 
 
@@ -353,7 +375,7 @@ def _facts_of(entry: Entry) -> Iterator[Fact]:
         case Answer():
             yield "answer", {"value": entry.value}
         case Decision():
-            about = {"id": entry.use} if entry.use else {}
+            about = {"id": entry.use} if entry.use else {"call_id": entry.call} if entry.call else {}
             yield "decision", {"by": entry.by, "on": entry.on, "value": entry.value, **about}
         case Heard():
             yield "message", {"role": "user", "text": entry.text, "id": entry.id, **_files(entry.files)}
@@ -384,7 +406,8 @@ def _facts_of_reply(reply: Reply) -> Iterator[Fact]:
     yield "usage", reply.used()
     refused = reply.refused
     if refused is not None:
-        yield "decision", {"by": refused.by, "on": "after_model", "value": {"do": "refuse", "text": refused.text}}
+        if refused.on == "after_model":
+            yield "decision", {"by": refused.by, "on": refused.on, "value": {"do": "refuse", "text": refused.text}}
         yield "restart", {"why": "the answer was refused"}
     elif reply.text or not reply.uses:
         yield "message", {"role": "assistant", "text": reply.text}

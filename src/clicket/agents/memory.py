@@ -69,6 +69,8 @@ class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     error: str = ""
     id: str = ""
     """That its caller gave it; no other turn of the thread has it."""
+    message: str = ""
+    """The caller's, if a check has changed or refused it: the first of `messages` is what models read, if they read it."""
     code: str = ""
     """Of the error, if it is one of clicket's own."""
     plan: dict[str, Any] | None = None

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.chain import Method
+from clicket.agents.checking import check_ending, judge
 from clicket.agents.entries import Refusal
 from clicket.agents.turn import Turn
 from clicket.agents.turn_limits import Ending, Stopped
-from clicket.agents.verdicts import Change, Edit, Pass, Refuse, Verdict, verdict_in
+from clicket.agents.verdicts import Ask, Change, Edit, Pass, Refuse, Verdict, verdict_in
 from clicket.errors import MiddlewareFailed, StoreUnavailable, did_you_mean
 from clicket.kernel import AgentState, State
 from clicket.model import ToolCall, ToolError, ToolResult
@@ -77,8 +78,8 @@ class Middleware:
         """Takes the place of a reply; or refuses an answer: the model reads why, and is asked again."""
 
     @_default
-    def before_tool(self, turn: Turn, call: ToolCall) -> Change | Refuse | Pass | None:
-        """`Change(arguments)`, or `Refuse(text)`, which the model reads as the call's result."""
+    def before_tool(self, turn: Turn, call: ToolCall) -> Change | Refuse | Ask | Pass | None:
+        """`Change(arguments)`; `Refuse(text)`, which the model reads as the call's result; `Ask(text)`: the call waits for an approval."""
 
     @_default
     def after_tool(self, turn: Turn, call: ToolCall, result: ToolResult) -> Change | Refuse | Pass | None:
@@ -90,7 +91,9 @@ class Middleware:
 
 
 async def _ask(turn: Turn, method: Method, *given: Any) -> Any:
-    """What a method returns. Errors become one that names the middleware."""
+    """What a method returns. Errors become one that names the middleware; those of a check refuse."""
+    if method.check is not None:
+        return await judge(turn, method, given[-1])
     try:
         found = method.call(turn, *given)
         return await found if inspect.isawaitable(found) else found
@@ -218,16 +221,26 @@ async def replied(turn: Turn, reply: ChatReply, own: Sequence[Method]) -> tuple[
 # Around a tool call.
 
 
-async def before_call(turn: Turn, use: ToolUse, arguments: str, call_id: str) -> tuple[str, str | None]:
-    """The arguments of a call that was not made yet; and why it must not be made, if so."""
+class Ruled(NamedTuple):
+    """About a call that was not made yet: its arguments, why it must not be made, and why a person decides about it."""
+
+    arguments: str
+    why: str | None = None
+    asks: str = ""
+
+
+async def before_call(turn: Turn, use: ToolUse, arguments: str, call_id: str) -> Ruled:
+    asks: list[str] = []
     for method in turn.middleware.before_tool:
         call = ToolCall(use.name, _parsed(arguments), id=call_id, thread=turn.thread)
         match await _verdict(turn, method, use, call):
             case Change(value):
                 arguments = value if isinstance(value, str) else encode(value).decode()
             case Refuse(text):
-                return arguments, text
-    return arguments, None
+                return Ruled(arguments, text)
+            case Ask(text):
+                asks.append(text)
+    return Ruled(arguments, asks="; ".join(asks))
 
 
 async def after_call(turn: Turn, use: ToolUse, result: ToolResult) -> ToolResult:
@@ -256,8 +269,9 @@ async def _verdict(turn: Turn, method: Method, use: ToolUse, *given: Any) -> Ver
     found = await _ask(turn, method, *given)
     if found is None or isinstance(found, Pass):
         return None
-    if not isinstance(found, Change | Refuse):
-        raise _refused_value(method, found, "Change(value), Refuse(text) or None")
+    may_ask = method.on in ("before_tool", "tool_call")
+    if not isinstance(found, Change | Refuse) and not (may_ask and isinstance(found, Ask)):
+        raise _refused_value(method, found, f"Change(value), Refuse(text),{' Ask(text)' if may_ask else ''} or None")
     if not method.is_derived:
         try:
             value = msgspec.to_builtins(found, str_keys=True)
@@ -273,7 +287,7 @@ async def _verdict(turn: Turn, method: Method, use: ToolUse, *given: Any) -> Ver
 
 async def at_end(turn: Turn, ending: Ending) -> Ending:
     """Why the turn ends, and its final text."""
-    stopped, text = ending
+    stopped, text = await check_ending(turn, ending)
     for method in turn.middleware.at_end:
         known = turn.decisions.of(method, turn.steps)
         found = verdict_in(known) if known is not None else await _ask(turn, method, _draft(turn, stopped, text))

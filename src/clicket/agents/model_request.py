@@ -79,7 +79,7 @@ async def asked_once(
 
 
 async def _streamed(turn: Turn, request: ChatRequest, send: Send, on_piece: Sequence[OnPiece | None]) -> ChatReply:
-    holds = bool(turn.middleware.after_model)  # they may change or refuse the text
+    holds = bool(turn.middleware.after_model or turn.middleware.output)  # they may change or refuse the text
 
     def tell(piece: Delta) -> None:
         if holds and piece.kind == "text":

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from clicket.agents.entries import Summary
+from clicket.agents.questions import ask_person
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, counted
 from clicket.errors import ClicketError, StoreUnavailable
@@ -60,15 +61,8 @@ async def reserve(
 
 async def _ask(turn: Turn, refusal: Refusal, tries: int) -> None:
     """Ask a person to raise the budget, and wait; the call is found again after a crash."""
-    host = turn.host
-    id = turn.budget_call_id(tries)
-    turn.report_waiting()
     try:
-        known = await host.made(id, turn.thread) if turn.resumed else None
-        if known is not None:
-            result = await known.result()
-        else:
-            result = await host.conduct(_RAISE, refusal.arguments, id=id, thread=turn.thread)
+        result = await ask_person(turn, turn.host, _RAISE, refusal.arguments, turn.budget_call_id(tries))
     except StoreUnavailable:  # the turn waits for the store, and finds the question again
         raise
     except ClicketError as error:

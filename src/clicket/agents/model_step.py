@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from copy import copy
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from clicket.agents.attached_files import FileCache, with_files
 from clicket.agents.chain import Chain
+from clicket.agents.checking import check_reply, lets_pass
 from clicket.agents.entries import Refusal
 from clicket.agents.middleware import edits, instructed, offered, replied
 from clicket.agents.model_chain import TurnTries
@@ -29,13 +30,21 @@ from clicket.model.codec import clean
 from clicket.model.ports import ChatModel, StreamingModel, sleep
 from clicket.model.ports.model_chain import ModelChain
 from clicket.model.ports.model_trace import MODEL_TRACE
-from clicket.model.ports.spending import Reserved
 from clicket.system import random_generator
 from clicket.tools import Options
 
 __all__ = ["OutOfTime", "Thinker"]
 
 Collect = Callable[[Turn], Awaitable[None]]
+
+
+class _Answered(NamedTuple):
+    """A new reply, how long it took, what the ledger needs to count it, and which model of a chain gave it."""
+
+    reply: ChatReply
+    took: float
+    note: dict[str, Any]
+    model: str = ""
 
 
 class Thinker:
@@ -113,7 +122,7 @@ class Thinker:
         self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any, collect: Collect | None
     ) -> ChatMessage:
         turn.take_edits()
-        if not turn.is_replaying and not turn.fork:
+        if not turn.is_replaying and not turn.fork and turn.held() is None:
             await self._hear(turn)
         known = turn.recorded_reply()
         if known is not None:
@@ -133,7 +142,9 @@ class Thinker:
             return
         turn.bell = rung
         for message in await mailbox.list(host, thread):
-            if message.when == "now" and message.id not in (turn.id, *turn.heard):
+            if message.when != "now" or message.id in (turn.id, *turn.heard):
+                continue
+            if await lets_pass(turn, message.text):  # else it begins a turn of its own, which the checks decide about
                 turn.hear(message)
 
     async def _request(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatRequest:
@@ -173,6 +184,37 @@ class Thinker:
         self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any, collect: Collect | None
     ) -> ChatMessage:
         turn.leave_if_closing()
+        monotonic, now = turn.clock.monotonic, turn.clock.now
+        started, since = monotonic(), now()
+        refused: Refusal | None = None
+        held = turn.held()
+        if held is None:
+            reply, took, note, model = await self._reply(turn, offers, tool_choice, collect)
+            if turn.middleware.after_model or self._own.after_model:
+                reply, refused = await replied(turn, reply, self._own.after_model)
+        else:
+            reply, took, note, model = held.chat_reply, held.reply.took, held.reply.spend or {}, held.reply.model
+
+        async def hold(reply: ChatReply, by: str) -> None:
+            turn.hold(reply, by, took, note, model)
+            await settle(turn, turn.steps + 1, note, reply.usage)
+
+        if turn.middleware.output and refused is None:
+            reply, refused = await check_reply(turn, reply, hold, held_by="" if held is None else held.by)
+        if turn.lost:
+            await settle(turn, turn.steps + 1, note, reply.usage)
+            turn.leave_if_lost()
+        message = turn.record_reply(reply, took, note, refused, model)
+        settling = turn.spending.settle(turn.spender, turn.steps, note, reply.usage)
+        if settling is not None:
+            await settling
+        if turn.has_paused(started, since):
+            await turn.flush()
+        return message
+
+    async def _reply(
+        self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any, collect: Collect | None
+    ) -> _Answered:
         if turn.must_stop:
             turn.give_in()
         request = await self._request(turn, offers, tool_choice)
@@ -188,13 +230,14 @@ class Thinker:
             return request if len(turn.messages) == known else await self._request(turn, offers, tool_choice)
 
         if self._chain is not None:
-            return await self._ask_chain(turn, TurnTries(turn, self._chain, self._holds, request, renew))
+            tries = TurnTries(turn, self._chain, self._holds, request, renew)
+            reply = await self._ask(turn, request, tries)
+            reply, note = priced(turn, tries.model, reply, tries.reserved)
+            return _Answered(reply, tries.took, note, tries.name)
         held = await reserve(turn, self.model, request, renew=renew) if turn.spending.budgets else None
         if held is not None:
             request = with_budgets(held.request, held.left)
-        monotonic, now = turn.clock.monotonic, turn.clock.now
-        started = monotonic()
-        since = now()
+        started = turn.clock.monotonic()
         left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         try:
             reply = await (self._ask(turn, request) if left is None else within(turn, left, self._ask(turn, request)))
@@ -206,34 +249,9 @@ class Thinker:
             if held is not None:
                 await turn.spending.release(held)
             raise
-        message = await self._recorded(turn, self.model, reply, held, monotonic() - started)
-        if turn.has_paused(started, since):
-            await turn.flush()
-        return message
-
-    async def _ask_chain(self, turn: Turn, tries: TurnTries) -> ChatMessage:
-        started, since = turn.clock.monotonic(), turn.clock.now()
-        reply = await self._ask(turn, tries.request, tries)
-        message = await self._recorded(turn, tries.model, reply, tries.reserved, tries.took, tries.name)
-        if turn.has_paused(started, since):
-            await turn.flush()
-        return message
-
-    async def _recorded(
-        self, turn: Turn, model: ChatModel, reply: ChatReply, held: Reserved | None, took: float, answered: str = ""
-    ) -> ChatMessage:
-        reply, note = priced(turn, model, reply, held)
-        refused: Refusal | None = None
-        if turn.middleware.after_model or self._own.after_model:
-            reply, refused = await replied(turn, reply, self._own.after_model)
-        if turn.lost:
-            await settle(turn, turn.steps + 1, note, reply.usage)
-            turn.leave_if_lost()
-        message = turn.record_reply(reply, took, note, refused, answered)
-        settling = turn.spending.settle(turn.spender, turn.steps, note, reply.usage)
-        if settling is not None:
-            await settling
-        return message
+        took = turn.clock.monotonic() - started
+        reply, note = priced(turn, self.model, reply, held)
+        return _Answered(reply, took, note)
 
     async def _ask(self, turn: Turn, request: ChatRequest, tries: TurnTries | None = None) -> ChatReply:
         retry = 0

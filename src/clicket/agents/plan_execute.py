@@ -11,6 +11,7 @@ import msgspec
 
 from clicket.agents.agent import Agent, HasHost, T
 from clicket.agents.chain import Chain
+from clicket.agents.check import Check
 from clicket.agents.context_window import ContextWindow, windows_of
 from clicket.agents.entries import Result
 from clicket.agents.model_step import OutOfTime, Thinker
@@ -76,6 +77,7 @@ class PlanExecuteAgent(Agent[T]):
         tool_search: bool = False,
         max_offered: int | None = None,
         middleware: Iterable[object] = (),
+        checks: Iterable[Check] = (),
         output: type[T] | Output[T] | Mapping[str, Any] | None = None,
         output_retries: int = 2,
         replace: bool = False,
@@ -116,7 +118,7 @@ class PlanExecuteAgent(Agent[T]):
             kind="plan",
             system=system,
             model=planner.name,
-            middleware=Chain(middleware, output_retries=output_retries),
+            middleware=Chain(middleware, checks=checks, output_retries=output_retries),
             output=output,
             more_limits={"max_task_steps": max_task_steps, "max_parallel": max_parallel},
             replace=replace,

@@ -7,6 +7,7 @@ from typing import Any
 
 from clicket.agents.agent import Agent, HasHost, T
 from clicket.agents.chain import Chain
+from clicket.agents.check import Check
 from clicket.agents.context_window import ContextWindow, windows_of
 from clicket.agents.model_step import OutOfTime, Thinker
 from clicket.agents.output import Output
@@ -30,16 +31,16 @@ class ReActAgent(Agent[T]):
     """`agent = ReActAgent(rt, model, max_steps=20, system="…"); r = await agent.run("question", thread="t1")`.
 
     `tools`: names of the tools that may be offered and called; the default is all that the hub offers. `name`: agents with the same
-    name on one store share their threads. `max_steps`, `max_calls`, `max_tokens`, `max_cost`, `max_seconds` and `max_repeats` limit
-    one run. `max_observation`: characters of a result that the model reads at once. `window`: the approximate maximum of tokens in a
+    name on one store share their threads. `max_steps`, `max_calls`, `max_tokens`, `max_cost`, `max_seconds` and `max_repeats` limit one
+    run. `max_observation`: characters of a result that the model reads at once. `window`: the approximate maximum of tokens in a
     request, or a `ContextWindow`. `tool_search`: if there are more than `max_offered` tools (20), the model is offered that many and
-    the tool `find_tools`; the tools that it finds are offered from the next step on. `max_offered` alone turns it on, too. `middleware`:
-    surrounds its requests to the model and its tool calls, see `Middleware`. `output`: the type of the answer, which `r.value` has: a
-    pydantic model, a dataclass, a `msgspec.Struct`, a `TypedDict`, a type such as `list[int]`, or a JSON Schema. `output_retries`: how
-    many answers of a turn may be refused, by middleware or because they do not fit, before it ends as `refused` or `invalid_output`.
-    `replace`: put
-    it in the place of another agent of its name on this runtime that has other tools or limits. `on_change`: what becomes of an
-    interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both may use, or `refuse`.
+    the tool `find_tools`; the tools that it finds are offered from the next step on. `max_offered` alone turns it on, too.
+    `middleware`: surrounds its requests to the model and its tool calls, see `Middleware`. `checks`: what it may be told, answer, call
+    and read, see `Check`. `output`: the type of the answer, which `r.value` has: a pydantic model, a dataclass, a `msgspec.Struct`, a
+    `TypedDict`, a type such as `list[int]`, or a JSON Schema. `output_retries`: how many answers of a turn may be refused, by checks,
+    by middleware or because they do not fit, before it ends as `refused` or `invalid_output`. `replace`: put it in the place of another
+    agent of its name on this runtime that has other tools or limits. `on_change`: what becomes of an interrupted turn that an agent of
+    this name with other tools or limits began: `continue` with the tools that both may use, or `refuse`.
     """
 
     @known_keywords
@@ -66,6 +67,7 @@ class ReActAgent(Agent[T]):
         tool_search: bool = False,
         max_offered: int | None = None,
         middleware: Iterable[object] = (),
+        checks: Iterable[Check] = (),
         output: type[T] | Output[T] | Mapping[str, Any] | None = None,
         output_retries: int = 2,
         replace: bool = False,
@@ -106,7 +108,7 @@ class ReActAgent(Agent[T]):
             kind="react",
             system=system,
             model=thinker.name,
-            middleware=Chain(middleware, output_retries=output_retries),
+            middleware=Chain(middleware, checks=checks, output_retries=output_retries),
             output=output,
             replace=replace,
             on_change=on_change,

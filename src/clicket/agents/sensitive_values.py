@@ -8,7 +8,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from clicket.agents.entries import Answer, Decision, Ended, Entry, News, PlanState, Reply, Result, Results, Tried, Use
+from clicket.agents.entries import (
+    Answer,
+    Decision,
+    Ended,
+    Entry,
+    Held,
+    News,
+    PlanState,
+    Reply,
+    Result,
+    Results,
+    Tried,
+    Use,
+)
 from clicket.model.chat import ChatMessage, Delta, ToolUse
 from clicket.model.codec import decode, encode
 from clicket.model.files import shown_in
@@ -95,6 +108,8 @@ class SensitiveValues:
                 uses = [Use(use.id, use.name, self._arguments(use.id, use.arguments)) for use in entry.uses]
                 shown = {"text": self.text(entry.text), "thought": self.text(entry.thought), "uses": uses}
                 shown["vendor"] = self._vendor(entry.vendor)
+            case Held():
+                shown = {"reply": self.entry(entry.reply), "answer": entry.answer and self.entry(entry.answer)}
             case Results() | News():
                 shown = {"items": [self._result(item) for item in entry.items]}
             case Answer() | Decision() if self.secrets is not None:

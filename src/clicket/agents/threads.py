@@ -21,7 +21,7 @@ from clicket.errors import AgentBusy, AgentChanged, ClicketError, Conflict, NotF
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
 from clicket.model.chat import ChatMessage
-from clicket.model.files import FileRef, files_in
+from clicket.model.files import FileRef, files_in, shown_in
 from clicket.model.ids import is_of_turn
 from clicket.model.ports import AgentHost, sleep
 from clicket.safety.vault import MASK
@@ -291,7 +291,7 @@ def _arguments(record: Record) -> dict[str, Any]:
 
 
 def _message_of(document: TurnDocument) -> str:
-    return document.messages[0].content if document.messages else ""
+    return document.message or (document.messages[0].content if document.messages else "")
 
 
 def _fits(stored: str, message: str | None) -> bool:
@@ -357,17 +357,26 @@ def document_of(
     number: int, message: str, on_record: TurnRecord, ending: Ended, id: str = "", files: Iterable[FileRef] = ()
 ) -> TurnDocument:
     """The document of a turn. `id`: that its caller gave it. `files`: of the message."""
-    asked = ChatMessage(role="user", content=message or "[a message that was refused]", files=tuple(files))
-    messages = [asked, *on_record.messages]
-    return ended_document(number, paired(messages), on_record.plan, ending, id)
+    read = on_record.message
+    text = read or message or "[a message that was refused]"
+    asked = ChatMessage(role="user", content=text, files=shown_in(text, tuple(files)))
+    messages = paired(([] if read == "" else [asked]) + on_record.messages)
+    return ended_document(number, messages, on_record.plan, ending, id, "" if read is None else message)
 
 
 def ended_document(
-    number: int, messages: Iterable[ChatMessage], plan: dict[str, Any] | None, ending: Ended, id: str = ""
+    number: int,
+    messages: Iterable[ChatMessage],
+    plan: dict[str, Any] | None,
+    ending: Ended,
+    id: str = "",
+    message: str = "",
 ) -> TurnDocument:
+    """`message`: the caller's, if it is not the first of `messages`."""
     return TurnDocument(
         turn=number,
         id=id,
+        message=message,
         messages=tuple(messages),
         state=ending.state,
         stopped=ending.stopped or None,

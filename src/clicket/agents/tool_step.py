@@ -28,7 +28,7 @@ from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, encode, without_notes
 from clicket.model.files import shown_in
 from clicket.model.names import FRONTEND
-from clicket.model.ports import Handle
+from clicket.model.ports import AgentHost, Handle
 from clicket.model.record import result_of
 from clicket.safety.vault import MASK
 from clicket.tools.search import FIND_TOOLS
@@ -222,12 +222,13 @@ class _ToolStep:
         if watch is not None and use.name not in turn.frontend:  # the time of a frontend is its user's
             watch.begin(call_id)
         try:
-            may_be_made = turn.resumed or outages is not None
+            asks, may_be_made = "", turn.resumed or outages is not None
             known = await host.made(call_id, turn.thread) if may_be_made else None
             why = _denial(turn, use)
             arguments = _arguments(use)
             if known is None and why is None and turn.middleware.before_tool:
-                arguments, why = await before_call(turn, use, arguments, call_id)
+                arguments, why, asks = await before_call(turn, use, arguments, call_id)
+                host = host.asking(asks) if asks and why is None else host
                 sending = turn.sent()  # a decision is durable before the call that follows from it
                 if sending is not None:
                     await sending
@@ -241,7 +242,7 @@ class _ToolStep:
             elif known is not None:
                 result = await self._outcome(known, call_id)
             else:
-                result = await self._call(use.name, arguments, call_id, why, may_be_made)
+                result = await self._call(host, use.name, arguments, call_id, why, may_be_made)
         except StoreUnavailable as error:
             turn.leave_if_closing()
             outages = outages or turn.outages()
@@ -262,10 +263,10 @@ class _ToolStep:
         return _shown(use, result, self.max_observation) or await _cut(turn, use, result, self.max_observation)
 
     def _call(
-        self, tool: str, arguments: str, call_id: str, why: str | None, may_be_made: bool
+        self, host: AgentHost, tool: str, arguments: str, call_id: str, why: str | None, may_be_made: bool
     ) -> Coroutine[Any, Any, ToolResult]:
         """Make a call, or record that it is refused, for the reason `why`."""
-        host, thread = self.turn.host, self.turn.thread
+        thread = self.turn.thread
         if why is not None:
             return host.refuse(tool, arguments, id=call_id, thread=thread, why=why)
         if tool in self.turn.frontend:

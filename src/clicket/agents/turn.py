@@ -24,6 +24,7 @@ from clicket.agents.entries import (
     Decision,
     Entry,
     Heard,
+    Held,
     News,
     PlanState,
     Refusal,
@@ -50,7 +51,7 @@ from clicket.engine.executors import TurnLog
 from clicket.engine.spend import spender_of_turn
 from clicket.errors import ClicketError, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
-from clicket.model.files import FileRef
+from clicket.model.files import FileRef, shown_in
 from clicket.model.ports import AgentHost, ChatModel, Clock, Taken
 from clicket.model.ports.spending import Spending
 from clicket.model.spend import Spender
@@ -132,6 +133,7 @@ class Turn:
         "tag",
         "thread",
         "tools",
+        "unread",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915  # it sets the fields, and does nothing else
@@ -223,6 +225,8 @@ class Turn:
         self.bell: int = 0
         """Version of the thread's bell when it looked for such messages last."""
         self.refusal: Refusal | None = None  # of the model's last answer
+        self.unread: str = ""
+        """The caller's message, if a check has changed or refused it, so that no model reads it."""
         self.refusals: Counter[str] = Counter()
         """How many answers were refused, by `Refusal.stopped`."""
         self.record: TurnRecord = TurnRecord(log.entries) if record is None else record
@@ -347,10 +351,11 @@ class Turn:
 
     # Decisions of middleware.
 
-    def record_decision(self, method: Method, value: Any, *, step: int, use: str = "") -> None:
-        """It is durable before what follows from it: the next call, the next request to the model, or the entry that is written next."""
+    def record_decision(self, method: Method, value: Any, *, step: int, use: str = "", call: str = "") -> None:
+        """`call`: the call that asks a person. The decision is durable before what follows from it: the next call, the next request to the
+        model, or the entry that is written next."""
         self.decisions.note(method, step, use, value)
-        entry = Decision(step=step, by=method.by, on=method.on, value=value, use=use, at=self.clock.now())
+        entry = Decision(step=step, by=method.by, on=method.on, value=value, use=use, call=call, at=self.clock.now())
         self.write(f"Step {step}: {method.by} decides in {method.on}.", entry, (value,), True)
 
     def hear(self, message: QueuedMessage) -> None:
@@ -377,7 +382,39 @@ class Turn:
         self.messages += edit.add
         self.decisions.take(edit)
 
+    def replace_message(self, text: str | None) -> None:
+        """Let models read this in place of the caller's message; None: nothing."""
+        message = self.messages[self.begins]
+        self.unread = self.message
+        if text is None:
+            self.messages[self.begins] = msgspec.structs.replace(message, vendor=REFUSED)
+        else:
+            shown = shown_in(text, message.files)
+            self.messages[self.begins] = msgspec.structs.replace(message, content=text, files=shown)
+
     # Replies of the model.
+
+    def held(self) -> Held | None:
+        """The next reply, if a person was asked about it before a crash."""
+        held = self._branch.held.get(self.steps + 1)
+        if held is not None:
+            self.answer = held.answer
+            if held.masked:
+                self.masked_uses.update(use.id for use in held.reply.uses if MASK in use.arguments)
+        return held
+
+    def hold(self, reply: ChatReply, by: str, took: float, spend: dict[str, Any], model: str) -> None:
+        """Record the next reply, about which the check `by` asks a person. The rest: as for `record_reply`."""
+        message = assistant_message(reply, self.mark, self.steps + 1, self._ids, not self.fork)
+        self.sensitive.take(message.uses)
+        mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
+        kept = Reply.of(
+            message, mark=mark, tag=tag, step=self.steps + 1, usage=reply.usage, total=self.spent.usage, took=took, at=self.clock.now(),
+            ended=_end_of(reply, message), spend=spend, model=model,
+        )  # fmt: skip
+        looked_at = (message.content, message.thought, message.vendor, *(use.arguments for use in message.uses))
+        text = f"Step {self.steps + 1}: {by} asks a person about the model's answer."
+        self.write(text, Held(step=self.steps + 1, by=by, reply=kept, answer=self.answer, at=kept.at), looked_at, True)
 
     def recorded_reply(self) -> ChatMessage | None:
         """The next reply that was recorded before a crash, or None."""
@@ -458,13 +495,14 @@ class Turn:
         if refused is not None:
             asked = f"nothing, and {refused.by} refuses its answer"
             looked_at.append(refused.text)
+        elif self.answer is not None and self.answer.step == step:
+            self.write(f"Step {step}: the model answers.", self.answer, (self.answer.value,), True)
         self.write(f"Step {step}: {model or 'the model'} asks for {asked}.", entry, looked_at)
         return message
 
-    def record_answer(self, value: Any) -> None:
-        """Record the answer that the next reply gives; in one commit with that reply."""
+    def answer_with(self, value: Any) -> None:
+        """The answer that the next reply gives, if it is not refused. It is recorded in one commit with that reply."""
         self.answer = Answer(step=self.steps + 1, value=value, at=self.clock.now())
-        self.write(f"Step {self.steps + 1}: the model answers.", self.answer, (value,), True)
 
     def record_summary(self, usage: Usage, spend: dict[str, Any]) -> None:
         """Record what a summary of old messages has used. `spend`: as for `record_reply`."""
@@ -587,6 +625,10 @@ class Turn:
         """The id of the call that asks a person to raise a budget before the next step; `number` counts those of a step, from 0."""
         return call_id(self.mark, self.tag, self.steps + 1, int(f"9{number:03d}"), "")
 
+    def check_call_id(self, number: int) -> str:
+        """The id of the call that asks a person about the message, or the answer of the next step; `number`: which check asks."""
+        return call_id(self.mark, self.tag, self.steps + 1, int(f"8{number:03d}"), "")
+
     async def cancel_open_calls(self, why: str) -> None:
         """Cancel the tool calls on record that have no recorded result, of this turn and its forks."""
         for id in self.record.open_calls():
@@ -641,6 +683,12 @@ class Turn:
         )
         fork.max_steps = max_steps
         return fork
+
+    @property
+    def last_answer(self) -> str | None:
+        """The text of the model's last message."""
+        said = (each for each in reversed(self.messages) if each.role == "assistant" and each.vendor is not REFUSED)
+        return next((message.content for message in said), None)
 
     @property
     def new_messages(self) -> list[ChatMessage]:

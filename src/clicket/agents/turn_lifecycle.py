@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.chain import NO_MIDDLEWARE, Chain
+from clicket.agents.checking import check_message
 from clicket.agents.entries import Begun, Change, Changed, Ended
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.identity import Identity, both
@@ -267,6 +268,8 @@ class TurnLifecycle:
 
     async def _ending(self, turn: Turn) -> Ending:
         try:
+            if turn.middleware.input:
+                await check_message(turn)
             return _checked_ending(await self._drive(turn))
         except TurnStopped as over:
             return over.stopped, over.message
@@ -320,7 +323,7 @@ class TurnLifecycle:
         messages = turn.new_messages
         if not mask.is_empty:
             messages = [mask.message(message) for message in messages]
-        document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending), turn.id)
+        document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending), turn.id, turn.unread)
         cancelled = await _flush_spend(turn)
         if (
             turn.heard or turn.id

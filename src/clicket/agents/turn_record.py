@@ -18,6 +18,7 @@ from clicket.agents.entries import (
     Ended,
     Entry,
     Heard,
+    Held,
     News,
     PlanState,
     Reply,
@@ -28,7 +29,7 @@ from clicket.agents.entries import (
     entry_of,
 )
 from clicket.agents.turn_limits import Limits, Repeats, Spent
-from clicket.agents.verdicts import Edit, verdict_in
+from clicket.agents.verdicts import Change, Edit, Refuse, verdict_in
 from clicket.model.chat import ChatMessage, Usage
 
 __all__ = ["Branch", "Place", "Replay", "TurnRecord", "begun_in", "plan_in"]
@@ -66,6 +67,8 @@ class Branch:
         """By the step whose request has them."""
         self.answers: dict[int, Answer] = {}
         """By step."""
+        self.held: dict[int, Held] = {}
+        """By step: replies about which a person was asked."""
 
     @property
     def tag(self) -> str | None:
@@ -109,6 +112,10 @@ class TurnRecord:
         self.unused: list[Tried] = []
         """Answers of models of a chain that were not used, and cost something."""
         self._branches: defaultdict[str, Branch] = defaultdict(Branch)
+        self.message: str | None = None
+        """What models read as the caller's message, if a check has changed it; empty if it was refused."""
+        self._asked: dict[tuple[str, Place], str] = {}
+        """Calls that ask a person, without the decision."""
         self._with_results: set[str] = set()
         self._messages: list[ChatMessage] = []
         for raw in found:
@@ -134,10 +141,9 @@ class TurnRecord:
             case Answer():
                 branch.answers[entry.step] = entry
             case Decision():
-                branch.decisions[entry.step, entry.on, entry.by, entry.use] = entry.value
-                edit = verdict_in(entry.value) if entry.on == "before_model" else None
-                if isinstance(edit, Edit):
-                    self._read(entry.fork, edit.add)
+                self._decided(entry, branch)
+            case Held():
+                branch.held[entry.step] = entry
             case Summary():
                 self.summaries.append(entry)
             case Tried():
@@ -155,6 +161,22 @@ class TurnRecord:
                 branch.plans += 1
             case Ended():
                 self.ended = self.ended or entry
+
+    def _decided(self, entry: Decision, branch: Branch) -> None:
+        place = (entry.step, entry.on, entry.by, entry.use)
+        branch.decisions[place] = entry.value
+        if entry.call:
+            self._asked[entry.fork, place] = entry.call
+        else:
+            self._asked.pop((entry.fork, place), None)
+        if entry.on in ("before_model", "input"):
+            match verdict_in(entry.value):
+                case Edit() as edit:
+                    self._read(entry.fork, edit.add)
+                case Change(str() as text) if entry.on == "input":
+                    self.message = text
+                case Refuse() if entry.on == "input":
+                    self.message = ""
 
     def _read(self, fork: str, messages: Iterable[ChatMessage]) -> None:
         if not fork:  # messages of concurrent forks are not one transcript
@@ -189,4 +211,4 @@ class TurnRecord:
     def open_calls(self) -> list[str]:
         """Ids of calls that replies ask for, of which no result is recorded. Some may not have been made."""
         asked = (id for reply in self.replies if reply.mark for id in reply.call_ids())
-        return [id for id in asked if id not in self._with_results]
+        return [*(id for id in asked if id not in self._with_results), *self._asked.values()]

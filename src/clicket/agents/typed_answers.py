@@ -79,7 +79,7 @@ class TypedAnswers(Middleware):
             if not answers:
                 return Invalid(text)
             return Invalid(f"You answered: {answers[0].arguments[:_MAX_SHOWN]}\n{text}")
-        turn.record_answer(read.value)
+        turn.answer_with(read.value)
         return msgspec.structs.replace(reply, text=encode(read.value).decode(), uses=others)
 
 

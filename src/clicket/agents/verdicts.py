@@ -11,7 +11,7 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.model.chat import ChatMessage
 
-__all__ = ["Change", "Edit", "Pass", "Refuse", "Verdict", "verdict_in"]
+__all__ = ["Ask", "Change", "Edit", "Pass", "Refuse", "Verdict", "verdict_in"]
 
 
 class Pass(msgspec.Struct, frozen=True, tag_field="do", tag="pass"):
@@ -26,6 +26,12 @@ class Change(msgspec.Struct, frozen=True, tag_field="do", tag="change"):
 
 class Refuse(msgspec.Struct, frozen=True, tag_field="do", tag="refuse"):
     """The model reads `text` in place of a call's result, or asks for a better answer because of it."""
+
+    text: str
+
+
+class Ask(msgspec.Struct, frozen=True, tag_field="do", tag="ask"):
+    """A person decides, and reads `text` as the reason."""
 
     text: str
 
@@ -59,7 +65,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
         return not (self.instructions or self.tools is not None or self.add or self.drop)
 
 
-Verdict = Edit | Change | Refuse
+Verdict = Edit | Change | Refuse | Ask | Pass
 
 
 def verdict_in(recorded: Mapping[str, Any]) -> Verdict | None:

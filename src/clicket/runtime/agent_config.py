@@ -3,13 +3,15 @@ its place and similar names."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from clicket.agents import Agent, ReActAgent
+from clicket.agents import Agent, Check, ReActAgent
+from clicket.agents.built_in_checks import BUILT_IN
 from clicket.agents.plan_execute import PlanExecuteAgent
 from clicket.errors import ClicketError, NotFound, UsageError, did_you_mean
 from clicket.model.ports import ChatModel
@@ -32,6 +34,7 @@ _OPTIONS: dict[str, Any] = {
     "max_offered": int,
     "output": dict[str, Any] | str,
     "output_retries": int,
+    "checks": list[dict[str, Any]],
     **dict.fromkeys(_WHOLE, int),
     **dict.fromkeys(("max_calls", "max_tokens", "max_repeats"), int | None),
     **dict.fromkeys(("max_cost", "max_seconds"), float | None),
@@ -44,6 +47,7 @@ _SHOWN = {
     float: "a number",
     bool: "true or false",
     dict[str, Any] | str: "a JSON Schema or the path of its file",
+    list[dict[str, Any]]: 'a list of tables, such as { check = "pii", on = "output" }',
 }
 
 HOW_TO_DECLARE = (
@@ -142,6 +146,10 @@ def _declared(name: str, table: Any, place: str, known_tools: Collection[str] | 
     _check_tools(place, given.get("tools"), known_tools)
     if isinstance(given.get("output"), str):
         given["output"] = _schema(place, given["output"])
+    if "checks" in given:
+        given["checks"] = [
+            check for number, each in enumerate(given["checks"], 1) for check in _checks(place, number, each)
+        ]
     if "executor" in table:
         given["executor"] = _model(place, "executor", table["executor"])
     return Declared(name=name, kind=kind, model=_model(place, "model", table["model"]), options=given)
@@ -165,6 +173,32 @@ def _check_tools(place: str, tools: list[str] | None, known: Collection[str] | N
         if known is not None and tool not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise UsageError(f"{place}: there is no tool {tool!r}.{did_you_mean(tool, known)} Registered: {listed}.")
+
+
+def _checks(place: str, number: int, table: Mapping[str, Any]) -> list[Check]:
+    """A check of clicket's own, for each place that `on` names. The other keys are its parameters."""
+    where = f"{place}: checks[{number}]"
+    name, on = table.get("check"), table.get("on")
+    make = BUILT_IN.get(name) if isinstance(name, str) else None
+    if make is None:
+        near = did_you_mean(str(name), BUILT_IN)
+        raise UsageError(
+            f"{where}: there is no check {name!r:.60}.{near} Known: {', '.join(BUILT_IN)}. Others are made in Python."
+        )
+    given = {key: value for key, value in table.items() if key not in ("check", "on", "tools")}
+    parameters = inspect.signature(make).parameters
+    for key in given:
+        if key not in parameters:
+            known = ("check", "on", "tools", *parameters)
+            raise UsageError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)} Known: {', '.join(known)}.")
+    for key, parameter in parameters.items():
+        if key not in given and parameter.default is parameter.empty:
+            raise UsageError(f"{where}: {name} needs {key}.")
+    try:
+        places: list[Any] = on if isinstance(on, list) else [on]
+        return [Check(make(**given), on=each, tools=table.get("tools")) for each in places]
+    except UsageError as error:
+        raise UsageError(f"{where}: {error.message}") from None
 
 
 def _schema(place: str, path: str) -> dict[str, Any]:

@@ -80,6 +80,18 @@ def test_kinds_and_options(model: str) -> None:
         ({"a b": {"model": "M"}}, "'a b' is not a name for an agent"),
         ({"a": {"model": "M", "kind": "plan", "max_parallel": 0}}, "max_parallel must be"),
         ({"a": {"model": "M", "kind": "plan", "executor": "x"}}, "executor: 'x'"),
+        ({"a": {"model": "M", "checks": ["pii"]}}, "checks must be a list of tables"),
+        (
+            {"a": {"model": "M", "checks": [{"check": "pi"}]}},
+            r"checks\[1\]: there is no check 'pi'. Did you mean 'pii'",
+        ),
+        ({"a": {"model": "M", "checks": [{"check": "pii", "on": "outptu"}]}}, "Did you mean 'output'"),
+        ({"a": {"model": "M", "checks": [{"check": "pii"}]}}, "on=None"),
+        ({"a": {"model": "M", "checks": [{"check": "pii", "on": "output", "kind": []}]}}, "Did you mean 'kinds'"),
+        ({"a": {"model": "M", "checks": [{"check": "max_length", "on": "output"}]}}, "max_length needs characters"),
+        ({"a": {"model": "M", "checks": [{"check": "max_length", "on": "output", "characters": "2"}]}}, "whole number"),
+        ({"a": {"model": "M", "checks": [{"check": "no_urls_outside", "on": "output", "hosts": 5}]}}, "list of hosts"),
+        ({"a": {"model": "M", "checks": [{"check": "pii", "on": "output", "kinds": 5}]}}, "list of kinds"),
     ],
 )
 def test_what_is_wrong_is_named(agents: Any, reason: str, model: str) -> None:
@@ -89,6 +101,18 @@ def test_what_is_wrong_is_named(agents: Any, reason: str, model: str) -> None:
                 table[key] = model
     with pytest.raises(UsageError, match=reason):
         made(agents)
+
+
+async def test_checks_are_declared(model: str) -> None:
+    checks = [
+        {"check": "pii", "on": ["input", "output"], "kinds": ["email"]},
+        {"check": "max_length", "characters": 3, "on": "input"},
+    ]
+    settings = Settings(store="memory://", agents={"a": {"model": model, "checks": checks}})
+    async with Runtime(settings=settings) as rt:
+        agent = agents_of(rt)["a"]
+        assert (await agent.run("too long")).stopped == "refused"
+        assert (await agent.run("hi")).text == "yes"
 
 
 def test_tools_of_mcp_servers_are_not_known_yet(model: str) -> None:

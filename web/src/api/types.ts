@@ -764,6 +764,7 @@ export interface TurnDocument {
   usage?: Usage;
   error?: string;
   id?: string;
+  message?: string;
   code?: string;
   plan?: Plan | null;
   at?: number;

@@ -115,8 +115,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Agents that the server and `clicket chat` offer: `[agents.NAME]` of `clicket.toml`, or JSON in `CLICKET_AGENTS`. Each has a
     `model` (`"openai:NAME"`, `"anthropic:NAME"`, `"pydantic-ai:VENDOR:NAME"`, a table, or `"script:FILE"` for one that plays answers from a
     file), and may have `kind` ("react" or "plan"), `system`, `tools`, the bounds of one run (`max_steps`, `max_calls`, `max_tokens`,
-    `max_cost`, `max_seconds`, `max_repeats`), `window` (tokens of one request), and `output` (the
-    JSON Schema of its answers, or its file)."""
+    `max_cost`, `max_seconds`, `max_repeats`), `window` (tokens of one request), `output` (the JSON Schema of its answers, or its file)
+    and `checks`."""
     default_agent: str | None = None
     """The agent for requests that name none; else the only one, else the one named "default"."""
     tool_ranking: ToolRanking = "words"

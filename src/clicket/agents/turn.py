@@ -18,6 +18,7 @@ import msgspec
 from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.agents.background import OpenCalls, news_message, result_message
 from clicket.agents.chain import NO_MIDDLEWARE, Chain, Method
+from clicket.agents.decision_words import in_words
 from clicket.agents.decisions import Decisions
 from clicket.agents.entries import (
     Answer,
@@ -356,7 +357,7 @@ class Turn:
         model, or the entry that is written next."""
         self.decisions.note(method, step, use, value)
         entry = Decision(step=step, by=method.by, on=method.on, value=value, use=use, call=call, at=self.clock.now())
-        self.write(f"Step {step}: {method.by} decides in {method.on}.", entry, (value,), True)
+        self.write(f"Step {step}: {in_words(method.by, method.on, value)}", entry, (value,), True)
 
     def hear(self, message: QueuedMessage) -> None:
         """Take a message that has come while the turn runs: the model reads it with the next request."""

@@ -24,6 +24,8 @@ from clicket.tools.question import question_of
 __all__ = ["Conversation", "Ending"]
 
 Ending = Literal["finished", "stopped", "failed", "interrupted"]
+_ASKING = ("tool_started", "decision")
+"""Events that may name a call which waits for an approval."""
 
 
 class Conversation:
@@ -116,7 +118,7 @@ class Conversation:
             self.message = data["text"]
             if resumed is not None:
                 self._remark(f"> {short(data['text'], 300)}", "bold")
-        elif event.type == "tool_started" and resumed is not None and data["call_id"] in resumed.view.waiting_for:
+        elif resumed is not None and data.get("call_id") in resumed.view.waiting_for and event.type in _ASKING:
             self._ask_approval(data["call_id"])
         if event.type == "final":
             return "finished" if data["stopped"] == "finished" else "stopped"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 from rich.text import Text
 
 from clicket.agents import AgentEvent
+from clicket.agents.decision_words import in_words
 from clicket.agents.plan import PLAN_NAMES
 from clicket.cli.chat.live_calls import LiveCalls
 from clicket.cli.formatting import count_of, duration, one_line, short
@@ -21,6 +23,7 @@ _CUT = {
     "refusal": "the model declined to answer",
     "empty": "the model answered without any text",
 }
+_STOPPED = {"refused": "refused", "invalid_output": "no answer fits the type"}
 _STEPS = {
     "not_started": ("○", "-", "bright_black"),
     "in_progress": ("▶", ">", "bold cyan"),
@@ -40,6 +43,8 @@ class TurnView:
         self._written = ""
         """The part of the current message that is on the screen."""
         self._last_message = ""
+        self._value: Any = None
+        """The typed answer of the turn."""
         self._began: float | None = None
         self._started: dict[str, Mapping[str, Any]] = {}
         self._plans = PlanView(plain=terminal.plain)
@@ -57,10 +62,11 @@ class TurnView:
                 self.remark(f"  {one_line(data['text'], 160)}", "bright_black italic")
             case "message" if data["role"] == "assistant" and data["text"]:
                 self._message(data)
-            case "decision" if (
-                data["value"] and isinstance(data["value"], dict) and data["value"].get("do") == "refuse"
-            ):
-                self.remark(f"  {data['by']} refused: {one_line(data['value']['text'], 160)}", "yellow")
+            case "decision":
+                said = one_line(in_words(data["by"], data["on"], data["value"]), 240)
+                self.remark(f"  {said}", "yellow" if _is_strict(data["value"]) else "bright_black")
+            case "answer":
+                self._value = data["value"]
             case "fallback":
                 then = f"; {clean(data['next'])} is asked" if data["next"] else ""
                 why = f"{data['reason']}: {short(data['error'], 160)}"
@@ -94,10 +100,10 @@ class TurnView:
         """The turn has ended, or is no longer shown."""
         self._end_line()
         self.live.clear()
-        self._began, self._last_message, self._started = None, "", {}
+        self._began, self._last_message, self._value, self._started = None, "", None, {}
 
     def _message(self, data: Mapping[str, Any]) -> None:
-        text = data["text"]
+        text = self._readable(data["text"])
         if data.get("fork"):
             self.remark(f"  {self._sign('»', '>>')} {one_line(text, 160)}")
             return
@@ -108,6 +114,13 @@ class TurnView:
                 self._end_line()
             self._write(text[len(self._written) :])
             self._end_line()
+
+    def _readable(self, text: str) -> str:
+        """A typed answer with a line for each of its parts; a program that reads stdout gets it as it is."""
+        if self._value is None or not self._streams:
+            return text
+        value = msgspec.json.encode(self._value)
+        return msgspec.json.format(value, indent=2).decode() if text.encode() == value else text
 
     def _write(self, text: str) -> None:
         self._terminal.write_text(text)
@@ -156,20 +169,25 @@ class TurnView:
         self.live.clear()
         if data["stopped"] != "finished":
             self.remark(data["text"], "yellow")
-        elif not self._streams or data["text"] != self._last_message:
+        elif not self._streams or self._readable(data["text"]) != self._last_message:
             self._end_line()
-            self._write(data["text"])
+            self._write(self._readable(data["text"]))
             self._end_line()
         cut = _CUT.get(data.get("ended") or "")
         if cut is not None:
             self.remark(cut, "yellow")
-        facts = [f"{data['stopped']}", count_of(data["steps"], "step")]
+        facts = [_STOPPED.get(data["stopped"], data["stopped"]), count_of(data["steps"], "step")]
         if data.get("calls"):
             facts.append(count_of(data["calls"], "tool call"))
         facts += usage_words(data.get("usage", {}))
         if self._began is not None and at > self._began:
             facts.append(duration(at - self._began))
         self.remark(" · ".join(facts))
+
+
+def _is_strict(decision: Any) -> bool:
+    """Does it refuse, or ask a person?"""
+    return isinstance(decision, Mapping) and decision.get("do") in ("refuse", "ask")
 
 
 class PlanView:

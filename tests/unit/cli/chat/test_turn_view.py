@@ -102,6 +102,44 @@ def test_a_turn_that_failed_or_was_stopped_says_so(capsys: pytest.CaptureFixture
     assert err.splitlines()[-1] == "error agent_failed: no⟨U+001B⟩ answer"
 
 
+@pytest.mark.parametrize(
+    ("on", "value", "line"),
+    [
+        ("input", {"do": "refuse", "text": "Ask\npolitely."}, "guard refuses the message: Ask politely."),
+        ("output", {"do": "change", "value": "x"}, "guard changes the answer"),
+        ("tool_call", {"do": "ask", "text": "900 euros"}, "guard asks a person about a call: 900 euros"),
+        ("output", {"do": "pass"}, "a person lets the answer pass, about which guard asked"),
+        ("after_tool", {"do": "change", "value": 1}, "guard changes a result"),
+        ("instructions", "Hurry.", "guard changes the instructions"),
+        ("tools", ["a", "b"], "guard changes the tools"),
+        ("before_model", {"do": "edit", "add": []}, "guard changes the request"),
+        ("something new", None, "guard changes something new"),
+    ],
+)
+def test_decisions_are_said_in_words(on: str, value: Any, line: str) -> None:
+    screen = Screen()
+    sender(view_of(screen))("decision", by="guard", on=on, value=value)
+    assert screen.screen.getvalue() == f"  {line}\n"
+
+
+def test_a_typed_answer_is_readable_on_a_terminal_and_plain_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen()
+    text = '{"item":"tea","euros":3.5}'
+    for take in (sender(view_of(screen)), sender(view_of(Terminal()))):
+        take("answer", value={"item": "tea", "euros": 3.5})
+        take("message", role="assistant", text=text)
+        take("final", text=text, stopped="finished", steps=1, calls=0, usage={}, value={"item": "tea", "euros": 3.5})
+    assert screen.screen.getvalue() == '{\n  "item": "tea",\n  "euros": 3.5\n}\nfinished · 1 step\n'
+    assert capsys.readouterr().out == f"{text}\n"
+
+
+@pytest.mark.parametrize(("stopped", "word"), [("refused", "refused"), ("invalid_output", "no answer fits the type")])
+def test_a_refused_turn_says_why(stopped: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sender(view_of(Terminal()))("final", text="Ask politely.", stopped=stopped, steps=1, calls=0, usage={})
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()) == ("", ["Ask politely.", f"{word} · 1 step"])
+
+
 def test_a_plan_that_changes_is_drawn_anew() -> None:
     plans = PlanView(plain=True)
 

@@ -14,7 +14,7 @@ from typing import Any
 from tests.kit.pictures import png
 
 from clicket import File, Image, Policy, Rule, Runtime, Settings, ToolCall, ToolContext, tool
-from clicket.agents import PlanExecuteAgent, ReActAgent
+from clicket.agents import Ask, Check, PlanExecuteAgent, ReActAgent, Refuse, pii
 from clicket.cli.demo_server.webhook_receiver import WebhookReceiver
 from clicket.engine.executors.sink import questions
 from clicket.errors import RetryableError
@@ -203,6 +203,30 @@ class Breaks:
         return await self.chat(request)
 
 
+_SCHEMA = {"type": "object", "properties": {"euros": {"type": "number"}}, "required": ["euros"]}
+
+
+def _guarded(request: Any) -> str:
+    return f'{{"euros": {sum(message.role == "assistant" for message in request.messages)}}}'
+
+
+def _polite(turn: Any, value: str) -> Refuse | None:
+    return Refuse(f"Ask politely. {HOSTILE}") if value.startswith("damn") else None
+
+
+def _sums(turn: Any, value: str) -> Refuse | Ask | None:
+    if "ask" in turn.message:
+        return Ask("May it go on?")
+    return Refuse("It is more.") if "strict" in turn.message and '"euros":0' in value else None
+
+
+_CHECKS = [
+    Check(_polite, on="input", name="polite"),
+    Check(pii(), on="input"),
+    Check(_sums, on="output", name="sums"),
+]
+
+
 async def main(store: str, port: int, seed: int) -> None:
     with Index.open() as index:
         index.add(_DOCUMENTS)
@@ -249,10 +273,12 @@ async def main(store: str, port: int, seed: int) -> None:
                 position="transcript",
             )
             second = ScriptedModel([[("pay", {"to": "ann", "cents": 5})], "paid"], name="second", position="transcript")
+            guarded = ScriptedModel([_guarded] * 50)
             agents = [
                 ReActAgent(runtime, model, name="helper"),
                 PlanExecuteAgent(runtime, planner, name="planner"),
                 ReActAgent(runtime, Fallback(Breaks(), second), name="careful"),
+                ReActAgent(runtime, guarded, name="guarded", checks=_CHECKS, output=_SCHEMA),
             ]
             await serve(runtime, port=port, agents=agents, ready=lambda served: print(served.url, flush=True))
 

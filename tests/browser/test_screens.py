@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Route
+from playwright.sync_api import Page, Route
 from tests.browser.kit import Console, Server, expect
 from tests.kit.pictures import png
 from tests.kit.waiting import eventually_sync
@@ -216,6 +216,46 @@ def test_an_answer_that_is_not_whole_is_no_success(
     expect(turn.nth(1).locator(".turn-foot")).to_contain_text("Turn 2 · finished")
     expect(turn.nth(1).locator(".cut")).to_have_count(0)
     expect(page.locator("header .badge")).to_have_text("finished")
+
+
+def write(page: Page, message: str) -> None:
+    page.get_by_label("Write to the agent").fill(message)
+    page.get_by_label("Write to the agent").press("Enter")
+
+
+def test_what_checks_decide_is_said_in_words(console: Console, server: Server) -> None:
+    page = console.open("#/threads/checked")
+    page.get_by_label("Agent", exact=True).select_option("guarded")
+    turns, live = page.locator(".turn"), page.get_by_role("log").locator("> .message, > p.hint")
+    write(page, "damn it")
+    refused = turns.nth(0)
+    expect(refused.locator('[data-role="user"]')).to_contain_text("damn it")
+    expect(refused.locator(".cut")).to_contain_text("Ask politely.")
+    expect(refused.locator(".turn-foot")).to_contain_text("Turn 1 · refused · 0 steps")
+    write(page, "strict, ask ann@example.com")
+    asks = live.filter(has_text="sums asks a person about the answer: May it go on?")
+    expect(asks).to_be_visible()
+    expect(live.filter(has_text="pii changed the message.")).to_be_visible()
+    expect(page.get_by_role("log")).not_to_contain_text("euros")
+    asks.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="check:sums")).to_be_visible()
+    page.get_by_label("text").fill('{"euros": 7}')
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_role("heading", name="Decision")).to_be_visible()
+    page.go_back()
+    page.get_by_label("Agent", exact=True).select_option("guarded")
+    expect(turns.nth(1).locator("p.hint")).to_have_text("Models read: strict, ask [email]")
+    expect(turns.nth(1).get_by_role("region", name="Answer")).to_have_text('{\n  "euros": 7\n}')
+    expect(turns.nth(1).locator(".turn-foot")).to_contain_text("Turn 2 · finished")
+
+
+def test_a_refused_answer_is_void(console: Console, server: Server) -> None:
+    page = console.open("#/threads/strict")
+    page.get_by_label("Agent", exact=True).select_option("guarded")
+    write(page, "strict")
+    turn = page.locator(".turn")
+    expect(turn.get_by_role("region", name="Answer")).to_have_text('{\n  "euros": 1\n}')
+    expect(turn.locator(".turn-foot")).to_contain_text("Turn 1 · finished · 2 steps")
 
 
 def test_the_pieces_of_a_step_that_begins_again_are_dropped(console: Console, server: Server) -> None:

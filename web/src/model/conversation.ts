@@ -2,7 +2,7 @@
 import { batch, signal } from "@preact/signals";
 import { errorText, json, post, query, quoted } from "../api/client";
 import { follow } from "../api/stream";
-import type { AgentEvent, AgentState, ChatMessage, FileRef, JsonObject, Plan, ThreadView, TurnDocument, TurnPage } from "../api/types";
+import type { AgentEvent, AgentState, ChatMessage, FileRef, Json, JsonObject, Plan, ThreadView, TurnDocument, TurnPage } from "../api/types";
 
 export interface ToolStep {
   id: string;
@@ -18,12 +18,26 @@ export interface ToolStep {
   files: FileRef[];
 }
 
+export interface Decision {
+  by: string;
+  /** What it is about: the method of a middleware, or what a check checks. */
+  on: string;
+  do: "refuse" | "change" | "ask" | "pass";
+  text: string;
+  /** The call that asks a person. */
+  call: string;
+}
+
 export interface Part {
-  kind: "user" | "assistant" | "thought" | "tools" | "error" | "news" | "restart" | "fallback";
-  /** Of `restart`: why the model is asked again. */
+  kind: "user" | "read" | "assistant" | "value" | "thought" | "tools" | "error" | "news" | "restart" | "fallback" | "decision";
+  /** Of `restart`: why the model is asked again. Of `read`: what models read in place of the message. */
   text: string;
   tools: ToolStep[];
   files?: FileRef[];
+  /** Of `value`: a typed answer. */
+  value?: Json;
+  /** Of `decision`: of a middleware or a check. */
+  decision?: Decision;
   /** The call whose result this is (`news`). */
   call?: string;
   /** Of an answer under way: the fork and the step that it is of. */
@@ -122,6 +136,8 @@ export class Conversation {
         break;
       case "thought": this.#thought(placeOf(event), text(data["text"])); break;
       case "delta": if (data["kind"] === "text") this.#delta(placeOf(event), text(data["text"])); break;
+      case "decision": this.#append({ kind: "decision", text: "", tools: [], decision: decisionOf(data) }); break;
+      case "answer": this.#append({ kind: "value", text: "", tools: [], place: placeOf(event), value: data["value"] as Json }); break;
       case "restart": this.#restart(placeOf(event), text(data["why"])); break;
       case "retry": this.#restart(placeOf(event), text(data["error"])); break;
       case "fallback": this.#append({ kind: "fallback", text: failed(data), tools: [] }); break;
@@ -163,6 +179,7 @@ export class Conversation {
   /** A whole answer: it takes the place of its pieces. */
   #answer(place: string, value: string): void {
     const known = this.#answerAt(place);
+    if (known?.kind === "value") return; // its JSON
     const whole: Part = { kind: "assistant", text: value, tools: [], place };
     if (known) this.#replace(known, whole);
     else if (value) this.#append(whole);
@@ -214,16 +231,34 @@ export class Conversation {
 /** Forks of a turn answer at the same time. */
 const placeOf = (event: AgentEvent): string => `${text(event.data["fork"])}/${event.step}`;
 
+/** A value that says nothing of what it does changes something: instructions, tools, a request. */
+function decisionOf(data: JsonObject): Decision {
+  const value = data["value"];
+  const given: JsonObject = value !== null && typeof value === "object" && !Array.isArray(value) ? value : {};
+  const done = given["do"];
+  return {
+    by: text(data["by"]), on: text(data["on"]), do: done === "refuse" || done === "ask" || done === "pass" ? done : "change",
+    text: text(given["text"]), call: text(data["call_id"]),
+  };
+}
+
 /** How a turn ended: `finished` only if its answer is whole. */
 export const outcomeOf = (turn: TurnDocument): string => (turn.stopped === "finished" && isCut(turn) ? turn.ended : turn.stopped) ?? turn.state;
 
 /** The answer is cut off, declined or empty. */
 export const isCut = (turn: TurnDocument): boolean => (turn.ended ?? "stop") !== "stop";
 
+/** An answer, or the message, was refused: its text says why. */
+export const isRefused = (turn: TurnDocument): boolean => turn.stopped === "refused" || turn.stopped === "invalid_output";
+
 /** The messages of a turn that ended, as the parts that are shown. */
 export function partsOf(turn: TurnDocument): Part[] {
   const answers = new Map(turn.messages.filter((each) => each.role === "tool").map((each) => [each.tool_call_id ?? "", each]));
   const parts: Part[] = [];
+  const typed = turn.value !== undefined && turn.value !== null;
+  const answered = typed ? turn.messages.findLast((each) => each.role === "assistant" && each.content) : undefined;
+  const read = turn.message ? turn.messages[0] : undefined;
+  if (turn.message) parts.push({ kind: "user", tools: [], ...withFiles(turn.message, read?.files ?? []) });
   for (const message of turn.messages) {
     if (message.role === "system" || message.role === "tool") continue;
     const call = message.role === "user" ? message.vendor?.clicket?.result_of : undefined;
@@ -232,7 +267,9 @@ export function partsOf(turn: TurnDocument): Part[] {
       continue;
     }
     if (message.thought) parts.push({ kind: "thought", text: message.thought, tools: [] });
-    if (message.content) parts.push({ kind: message.role, tools: [], ...withFiles(message.content, message.files ?? []) });
+    if (message === read) parts.push({ kind: "read", tools: [], ...withFiles(message.content, message.files ?? []) });
+    else if (message === answered) parts.push({ kind: "value", text: "", tools: [], value: turn.value ?? null });
+    else if (message.content) parts.push({ kind: message.role, tools: [], ...withFiles(message.content, message.files ?? []) });
     if (message.tool_calls?.length) parts.push({ kind: "tools", text: "", tools: message.tool_calls.map((use) => stepOf(use, answers.get(use.id))) });
   }
   if (turn.error) parts.push({ kind: "error", text: turn.error, tools: [] });

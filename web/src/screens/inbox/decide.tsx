@@ -25,6 +25,9 @@ interface Props {
   record?: CallRecord;
 }
 
+/** A check of an agent asks about a text, which the person may change. */
+const OF_CHECK: JsonSchema = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
+
 type Verb = "approve" | "deny" | "respond";
 
 export function Decide(props: Props) {
@@ -55,7 +58,8 @@ function DecideApproval({ call, record: given }: Props) {
     if (!given) void load();
   }, [call.id, call.thread, call.caller, call.approval?.hash]);
   useEffect(() => {
-    if (may("read") || may("call")) json<OneTool>(`/tools/${quoted(call.tool)}`).then(({ tool }) => setSchema(tool.input_schema), () => undefined);
+    if (call.tool.startsWith("check:")) setSchema(OF_CHECK);
+    else if (may("read") || may("call")) json<OneTool>(`/tools/${quoted(call.tool)}`).then(({ tool }) => setSchema(tool.input_schema), () => undefined);
   }, [call.tool]);
   useEffect(() => setValue((record?.arguments as JsonObject | null | undefined) ?? (record ? {} : null)), [asked]);
 

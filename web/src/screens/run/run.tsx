@@ -104,7 +104,7 @@ function RunHeader({ record }: { record: CallRecord }) {
       </div>
       <div class="actions no-save">
         {!isTerminal(record.state) && may("call") && <Action icon="stop" kind="danger" onClick={cancel}>{t("run.cancel")}</Action>}
-        {may("call") && !record.tool.startsWith("agent:") && <button onClick={() => setAgain(true)}><Icon name="again" /><span>{t("run.again")}</span></button>}
+        {may("call") && !record.tool.includes(":") && <button onClick={() => setAgain(true)}><Icon name="again" /><span>{t("run.again")}</span></button>}
         <CopyMenu record={record} />
         <Action icon="save" onClick={() => savePage(record)}>{t("run.save")}</Action>
       </div>

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AgentInfo, Plan } from "../../api/types";
 import { t, word } from "../../i18n";
-import { Conversation, isCut, outcomeOf, partsOf, type Part, type ToolStep } from "../../model/conversation";
+import { Conversation, isCut, isRefused, outcomeOf, partsOf, type Decision, type Part, type ToolStep } from "../../model/conversation";
 import { number } from "../../model/format";
 import { link } from "../../router";
 import { may } from "../../session";
@@ -76,6 +76,7 @@ function Chat({ conversation, name, caller }: { conversation: Conversation; name
         {turns.map((turn) => (
           <div key={turn.turn} class="turn">
             {partsOf(turn).map((part, index) => <PartView key={index} part={part} thread={name} caller={caller} />)}
+            {isRefused(turn) && <p class="cut">{turn.text}</p>}
             {isCut(turn) && <p class="cut">{word("ended", turn.ended ?? "")}</p>}
             <p class="turn-foot">
               {t("threads.turn", { number: turn.turn })} · {word("agent", outcomeOf(turn))} · {t("threads.steps", { count: turn.steps ?? 0 })}
@@ -111,6 +112,9 @@ function PartView({ part, thread, caller }: { part: Part; thread: string; caller
   if (part.kind === "tools") return <ul class="bare steps">{part.tools.map((step) => <li key={step.callId}><StepView step={step} thread={thread} caller={caller} /></li>)}</ul>;
   if (part.kind === "thought") return <details class="thought"><summary>{t("threads.thought")}</summary><Markdown text={part.text} /></details>;
   if (part.kind === "restart") return <p class="hint">{t("threads.restart", { why: part.text })}</p>;
+  if (part.kind === "decision" && part.decision) return <DecisionLine decision={part.decision} thread={thread} caller={caller} />;
+  if (part.kind === "read") return <p class="hint">{t("threads.read", { text: part.text })}</p>;
+  if (part.kind === "value") return <div class="message" data-role="assistant"><span class="offscreen">{word("role", "assistant")}:</span><JsonView value={part.value} label={t("threads.value")} /></div>;
   return (
     <div class="message" data-role={part.kind}>
       <span class="offscreen">{word("role", part.kind)}:</span>
@@ -118,6 +122,16 @@ function PartView({ part, thread, caller }: { part: Part; thread: string; caller
       <Files files={part.files ?? []} />
       {part.call && <a href={link(["runs", part.call], { thread, caller })}>{t("threads.openRun")}</a>}
     </div>
+  );
+}
+
+function DecisionLine({ decision, thread, caller }: { decision: Decision; thread: string; caller: string }) {
+  const about = word("about", decision.on);
+  return (
+    <p class="hint">
+      {t(`threads.decision.${decision.do}`, { by: decision.by, about, text: decision.text })}
+      {decision.call && <>{" "}<a href={link(["runs", decision.call], { thread, caller })}>{t("threads.openRun")}</a></>}
+    </p>
   );
 }
 

@@ -14,7 +14,7 @@ from tests.scenarios.interpreter_kit import NAME, interpreter
 from tests.scenarios.server_kit import Api, key_for
 
 from clicket import Policy, Runtime, tool
-from clicket.agents import Agent, ReActAgent
+from clicket.agents import Agent, Ask, Check, ReActAgent, Refuse
 from clicket.testing import ScriptedModel
 
 
@@ -293,6 +293,28 @@ async def test_a_sub_agent_that_fails_or_is_refused() -> None:
         made = await run(it, user("go"))
         assert not made.of("SUBAGENT_STARTED")
         assert made.of("TOOL_CALL_RESULT")[0]["metadata"]["clicket"]["code"] == "permission_denied"
+
+
+async def test_a_check_that_asks_is_an_interrupt_and_its_text_can_be_changed() -> None:
+    def asks(turn: Any, text: str) -> Ask | Refuse | None:
+        return Refuse("Ask politely.") if "damn" in text else Ask("May it go on?") if "secret" in text else None
+
+    def agents(rt: Runtime) -> list[Agent]:
+        checks = [Check(asks, on="input"), Check(asks, on="output")]
+        return [ReActAgent(rt, ScriptedModel(["a secret"]), name="helper", checks=checks)]
+
+    async with served_agents([pay], agents) as it:
+        refused = await run(it, user("damn"))
+        assert refused[-1]["type"] == "RUN_FINISHED"
+        first = await run(it, user("damn"), user("go", "u2"), id="r2")
+        assert "a secret" not in str(first.of("TEXT_MESSAGE_CONTENT"))
+        [interrupt] = first.interrupts
+        assert "May it go on?" in interrupt["message"]
+        snapshot = first.of("MESSAGES_SNAPSHOT")[-1]
+        assert [message["content"] for message in snapshot["messages"]] == ["damn", "Ask politely.", "go"]
+        entry = answer(interrupt, approved=True, editedArgs={"text": "a rule"})
+        second = await run(it, *snapshot["messages"], id="r3", resume=[entry])
+        assert second.text == "a rule"
 
 
 # Tools of the client.

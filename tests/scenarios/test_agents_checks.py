@@ -319,7 +319,7 @@ async def test_a_person_decides_about_a_message_or_an_answer_from_any_process(sq
             case "approve":
                 await other.approve(id, thread="t")
             case "edit":
-                await other.approve(id, thread="t", arguments={**record.arguments, "text": "a rule"})
+                await other.approve(id, thread="t", arguments={"text": "a rule"})
             case "deny":
                 await other.deny(id, thread="t", reason="too dear")
         result = await run

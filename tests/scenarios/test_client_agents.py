@@ -60,6 +60,21 @@ class TestSameAsAnAgent:
             assert (view.turns, view.state, view.text) == (2, AgentState.FINISHED, TURN[1])
             assert (await agent.look("other")).state is AgentState.IDLE
 
+    async def test_checks(self, kind: str, tmp_path: Path) -> None:
+        agents = declared(tmp_path)
+        checks = [{"check": "max_length", "characters": 30, "on": "input"}, {"check": "pii", "on": "input"}]
+        agents["helper"]["checks"] = checks
+        async with either(kind, agents) as agent:
+            refused = await agent.run("a" * 31, thread="t")
+            assert (refused.stopped, refused.state, refused.messages) == ("refused", AgentState.IDLE, [])
+            assert "may have 30" in refused.text
+            await agent.run("add for ann@example.com", thread="t")
+            said = [event.data async for event in agent.events("t") if event.type == "decision"]
+            assert [(each["by"], each["on"], each["value"]["do"]) for each in said] == [("pii", "input", "change")]
+            turns = (await agent.history("t")).turns
+            assert [turn.message for turn in turns] == ["a" * 31, "add for ann@example.com"]
+            assert turns[1].messages[0].content == "add for [email]"
+
     async def test_streams(self, kind: str, tmp_path: Path) -> None:
         async with either(kind, declared(tmp_path)) as agent:
             events = [event async for event in agent.stream("add", thread="t")]

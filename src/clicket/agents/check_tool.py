@@ -32,7 +32,7 @@ class CheckTool(ToolDefaults):
             "text": {"type": "string", "description": "The message or the answer. It goes on as you approve it."},
             "digest": {"type": "string", "description": "Of the text as it was."},
         },
-        "required": ["text", "digest"],
+        "required": ["text"],
         "additionalProperties": False,
     }
 
@@ -45,7 +45,7 @@ class CheckTool(ToolDefaults):
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> str | None:
         """The text, if the person has changed it."""
-        return None if _digest(bound["text"]) == bound["digest"] else bound["text"]
+        return None if _digest(bound["text"]) == bound.get("digest") else bound["text"]
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"

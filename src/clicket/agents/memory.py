@@ -76,6 +76,12 @@ class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     plan: dict[str, Any] | None = None
     at: float = 0.0
 
+    @property
+    def as_written(self) -> tuple[ChatMessage, ...]:
+        """The messages, with the caller's own at first, also if a check has changed or refused it."""
+        own = (ChatMessage(role="user", content=self.message),) if self.message else self.messages[:1]
+        return (*own, *self.messages[1:])
+
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Turns of a thread, the oldest first. `after` fetches the next page; it is None on the last."""

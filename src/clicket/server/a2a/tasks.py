@@ -178,7 +178,7 @@ class Tasks:
             if document is None:
                 raise not_found(id)
             status, artifacts = self._ended(document, id, thread)
-            said = [(each.role, each.content) for each in document.messages if each.role in ("user", "assistant")]
+            said = [(each.role, each.content) for each in document.as_written if each.role in ("user", "assistant")]
             usage = document.usage
             more = {
                 "stopped": document.stopped,

@@ -87,7 +87,7 @@ def history_messages(turns: list[TurnDocument], ids: dict[int, str]) -> list[Eve
     messages: list[Event] = []
     for turn in turns:
         step = 0
-        for place, message in enumerate(turn.messages):
+        for place, message in enumerate(turn.as_written):
             if message.role == "assistant":
                 step += 1
             messages.append(_message(turn.turn, place, step, message, ids))

@@ -455,7 +455,7 @@ async def test_a_turn_that_goes_on_with_fewer_checks_says_so(sqlite: str) -> Non
         (lambda: pii(["mail"]), "email"),
         (lambda: max_length(0), "max_length"),
         (lambda: no_urls_outside("example.com"), "list"),
-        (lambda: no_urls_outside(["https://example.com"]), "no host"),
+        (lambda: no_urls_outside(["https://example.com"]), "not a host"),
     ],
 )
 def test_mistakes_are_told_when_a_check_is_made(make_check: Callable[[], Any], says: str) -> None:

@@ -50,7 +50,7 @@ class _MaxLength(_BuiltIn):
         self._most = most
 
     def __call__(self, turn: Any, value: str) -> Refuse | None:
-        if len(value) <= self._most or turn.fork:  # the result of one step of a plan is no answer
+        if len(value) <= self._most or turn.fork:  # the result of one step of a plan is not an answer
             return None
         return Refuse(f"It has {len(value):,} characters, and may have {self._most:,}: make it shorter.")
 
@@ -137,7 +137,7 @@ def no_urls_outside(hosts: Iterable[str]) -> _NoUrlsOutside:
     listed = list(hosts)
     for host in listed:
         if not isinstance(host, str) or not host.removeprefix("*.") or set(host.removeprefix("*.")) & set("/:@*?# "):
-            raise UsageError(f"no_urls_outside: {host!r:.60} is no host, such as 'example.com' or '*.example.com'.")
+            raise UsageError(f"no_urls_outside: {host!r:.60} is not a host, such as 'example.com' or '*.example.com'.")
     return _NoUrlsOutside(
         {f"*.{plain_host(host[2:])}" if host.startswith("*.") else plain_host(host) for host in listed}
     )

@@ -131,7 +131,7 @@ async def check_reply(
     """The reply that is recorded, and why it is refused, if it is. `hold(reply, check)`: called before a person is asked. `held_by`: the
     check that asks about this reply, if it is one on record.
 
-    A text beside tool calls is no answer: if it is refused it is left out, and the calls are made.
+    A text beside tool calls is not an answer: if it is refused it is left out, and the calls are made.
     """
     if reply.uses and turn.answer is None:
         return await _checked_remark(turn, reply), None
@@ -151,7 +151,7 @@ async def check_reply(
 
 
 def _changed(turn: Turn, reply: ChatReply, text: str) -> tuple[ChatReply, tuple[str, ...]]:
-    """The reply with another text, and why that is no value of the turn's type, if so."""
+    """The reply with another text, and why that is not a value of the turn's type, if so."""
     if turn.output is not None and turn.answer is not None:
         read = turn.output.read(text)
         if read.errors:
@@ -176,7 +176,7 @@ async def _checked_remark(turn: Turn, reply: ChatReply) -> ChatReply:
 
 
 async def check_ending(turn: Turn, ending: Ending) -> Ending:
-    """Checks a final text that is no reply of a model as it was checked: the summary of a plan, or what a drive of your own returns."""
+    """Checks a final text that is not a reply of a model as it was checked: the summary of a plan, or what a drive of your own returns."""
     stopped, text = ending
     if stopped != "finished" or not turn.middleware.output or text == turn.last_answer:
         return ending

@@ -67,16 +67,8 @@ class TurnView:
                 self.remark(f"  {said}", "yellow" if _is_strict(data["value"]) else "bright_black")
             case "answer":
                 self._value = data["value"]
-            case "fallback":
-                then = f"; {clean(data['next'])} is asked" if data["next"] else ""
-                why = f"{data['reason']}: {short(data['error'], 160)}"
-                self.remark(f"  {clean(data['model'])} gave no answer ({why}){then}", "yellow")
-            case "restart":
-                self.remark("  the answer begins again", "yellow")
-            case "retry":
-                error = short(data["error"], 160)
-                delay = duration(data["delay"])
-                self.remark(f"  the model did not answer: {error}; again in {delay}", "yellow")
+            case "fallback" | "restart" | "retry":
+                self.remark(f"  {_asked_again(event)}", "yellow")
             case "tool_started":
                 self._tool_started(data)
             case "tool_result":
@@ -233,3 +225,15 @@ def usage_words(usage: Mapping[str, Any]) -> list[str]:
     if usage.get("cost"):
         words.append(f"cost {usage['cost']:.4g}")
     return words
+
+
+def _asked_again(event: AgentEvent) -> str:
+    """Why the model, or another one, is asked again."""
+    data = event.data
+    if event.type == "restart":
+        return "the answer begins again"
+    error = short(data["error"], 160)
+    if event.type == "retry":
+        return f"the model did not answer: {error}; again in {duration(data['delay'])}"
+    then = f"; {clean(data['next'])} is asked" if data["next"] else ""
+    return f"{clean(data['model'])} gave no answer ({data['reason']}: {error}){then}"

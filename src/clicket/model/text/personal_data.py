@@ -19,7 +19,7 @@ _DASH = r"\-\u2010\u2011\u2013"
 _GROUPED = re.compile(rf"\d(?:[{_BLANK}{_DASH}.]?\d)*")
 _GROUP = re.compile(r"\d+")
 _HASH = re.compile(r"(?<![A-Za-z0-9])(?=[0-9]*[a-f])[0-9a-f]{32,}(?![A-Za-z0-9])")
-"""Such as names files that belong to a message: a number in one is no card."""
+"""Such as names files that belong to a message: a number in one is not a card."""
 _CARD = range(13, 20)
 _IBAN = re.compile(rf"(?<![A-Za-z0-9])(?=([A-Za-z]{{2}}\d\d(?:[{_BLANK}{_DASH}]?[A-Za-z0-9]){{11,30}}))")
 _PHONE = re.compile(rf"(?<![A-Za-z_.,+\d])[+(]?\d(?:[{_BLANK}{_DASH}./()]{{0,2}}\d){{6,16}}(?![A-Za-z_\d])(?![.,]\d)")

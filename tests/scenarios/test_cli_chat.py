@@ -88,6 +88,7 @@ def test_files_are_attached_in_the_prompt(place: Place) -> None:
         terminal.type("/history\n")
         terminal.wait_for("[image photo.png, image/png, 4x3")
         terminal.wait_for("> And now?")
+        terminal.wait_for("\n> ")
         terminal.type("\x04")
         assert terminal.wait() == 0
 

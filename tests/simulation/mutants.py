@@ -1268,8 +1268,8 @@ _AGENTS = (
         (
             Change(
                 "server/agents.py",
-                "turn = await agent.begin(message.message, thread=thread, turn=number, id=message.id, **options)",
-                "turn = await agent.begin(message.message, thread=thread, turn=number, **options)",
+                "turn = await agent.begin(asked, thread=thread, turn=number, id=message.id, **options)",
+                "turn = await agent.begin(asked, thread=thread, turn=number, **options)",
             ),
         ),
         "A thread has one turn for one id, wherever the message is sent again.",

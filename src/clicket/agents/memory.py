@@ -79,8 +79,10 @@ class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def as_written(self) -> tuple[ChatMessage, ...]:
         """The messages, with the caller's own at first, also if a check has changed or refused it."""
-        own = (ChatMessage(role="user", content=self.message),) if self.message else self.messages[:1]
-        return (*own, *self.messages[1:])
+        if not self.message:
+            return self.messages
+        first = self.messages[0] if self.messages else ChatMessage(role="user")
+        return (msgspec.structs.replace(first, content=self.message), *self.messages[1:])
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,7 +138,7 @@ async def test_recorded_events_equal_live_events(store: str) -> None:
         assert await listed(agent.events("t", after="1-0.0")) == live + more
         assert await listed(agent.events("nobody")) == []
         for wrong in ("x", "1", "1-2", "1-2.x", "-1-2.3", "1-2.3.4"):
-            with pytest.raises(UsageError, match="no id of an event"):
+            with pytest.raises(UsageError, match="not an id of an event"):
                 await listed(agent.events("t", after=wrong))
 
 

@@ -84,7 +84,7 @@ def test_taken_out_by_hand_and_the_text_for_a_model(place: Place) -> None:
     ("arguments", "code", "reason"),
     [
         (("reset", "t1", "bas"), 2, "Did you mean 'base'"),
-        (("states", "t1", "--set", "base=gone"), 2, "no status of a tool"),
+        (("states", "t1", "--set", "base=gone"), 2, "not a status of a tool"),
         (("states", "t1", "--set", "base"), 2, "mail=maintenance"),
     ],
 )

@@ -267,7 +267,7 @@ async def test_tools_that_are_given_are_registered_and_later_ones_join() -> None
         ({"tools": ["code_interpreter"]}, "cannot use"),
         ({"tools": ["add"], "max_uses": 0}, "at least 1"),
         ({"tools": ["add"], "session": "call", "cache": 60}, "not cached"),
-        ({"egress": ["https://api.example.com/path"]}, "no host"),
+        ({"egress": ["https://api.example.com/path"]}, "not a host"),
         ({"egress": ["*"]}, "star"),
     ],
 )

@@ -394,7 +394,7 @@ async def test_a_view_of_one_caller_has_that_callers_alone(store: str) -> None:
 async def test_wrong_names_are_refused(store: str) -> None:
     async with here(store) as rt:
         for name in ("", "Git Hub", "../x", "x" * 65):
-            with pytest.raises(UsageError, match="no name of a provider"):
+            with pytest.raises(UsageError, match="not a name of a provider"):
                 await rt.credentials.put(name, "t0ken")
     for wrong in ("Git Hub", ["ok", "NO"], 7):
         with pytest.raises(UsageError, match="credentials"):

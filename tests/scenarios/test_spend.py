@@ -638,7 +638,7 @@ def test_the_command_and_the_blocking_runtime(tmp_path: Path) -> None:
     wrong = place.inside("config", CLICKET_BUDGETS='[{"scope": "al", "limit_usd": 1}]')
     assert wrong.returncode == 2
     assert "CLICKET_BUDGETS: budget 1: 'al' is not a scope. Did you mean 'all'?" in " ".join(wrong.stderr.split())
-    assert "no list in JSON" in place.inside("config", CLICKET_BUDGETS="[").stderr
+    assert "not a list in JSON" in place.inside("config", CLICKET_BUDGETS="[").stderr
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_terms(terms: dict[str, Any]) -> None:
         ({"caller": "x" * 600}, "caller"),
         ({"caller": "\ud800"}, "caller"),
         ({"arguments": []}, "JSON Schema"),
-        ({"arguments": {"const": object()}}, "no JSON"),
+        ({"arguments": {"const": object()}}, "not JSON"),
         ({"arguments": {"enum": ["x" * 20_000]}}, "bytes"),
         ("all", "table"),
     ],

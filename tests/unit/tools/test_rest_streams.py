@@ -111,9 +111,9 @@ async def test_a_broken_connection_is_a_separate_error() -> None:
 async def test_limits_and_damage() -> None:
     with pytest.raises(RestError, match="larger than 100 bytes"):
         await stream(rows(*({"p": "x" * 30} for _ in range(9))), {"output": "/p"}, max_response_size=100)
-    with pytest.raises(RestError, match="no JSON"):
+    with pytest.raises(RestError, match="not JSON"):
         await stream('{"p": 1}\n{"p": \n', {"output": "/p"})
-    with pytest.raises(RestError, match="no JSON"):
+    with pytest.raises(RestError, match="not JSON"):
         await stream('{"p": NaN}\n', {"output": "/p"})
 
 

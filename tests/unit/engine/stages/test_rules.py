@@ -268,7 +268,7 @@ def test_no_text_stalls_a_pattern() -> None:
         ({"path": "amount", "value": 1}, "'/amount'"),
         ({"path": "/a~b", "value": 1}, "~0"),
         ({"path": "/a~", "value": 1}, "~0"),
-        ({"path": 5, "value": 1}, "no JSON pointer"),
+        ({"path": 5, "value": 1}, "not a JSON pointer"),
         ({"path": "/a", "op": "=", "value": 1}, "Did you mean"),
         ({"path": "/a", "op": "match", "value": "a"}, "Did you mean 'matches'"),
         ({"path": "/a", "op": ["=="], "value": 1}, "unknown op"),

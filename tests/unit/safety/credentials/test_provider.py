@@ -19,8 +19,8 @@ GOOD = {
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"name": "Bank"}, "no name of a provider"),
-        ({"name": "../x"}, "no name of a provider"),
+        ({"name": "Bank"}, "not a name of a provider"),
+        ({"name": "../x"}, "not a name of a provider"),
         ({"kind": "saml"}, "kind"),
         ({"clientid": "x"}, "Did you mean 'client_id'"),
         ({"token_url": "http://bank.example/t"}, "token_url must be an address"),
@@ -62,7 +62,7 @@ def test_settings_check_providers_and_never_show_them() -> None:
         Settings(providers=({"name": "!"},))
     from_text = Settings.load(environ={"CLICKET_PROVIDERS": '[{"name": "github"}]'}, file=None)
     assert from_text.credentials().providers == (Provider(name="github"),)
-    with pytest.raises(UsageError, match="no list in JSON"):
+    with pytest.raises(UsageError, match="not a list in JSON"):
         Settings.load(environ={"CLICKET_PROVIDERS": "{}"})
 
 

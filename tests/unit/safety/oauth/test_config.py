@@ -60,7 +60,7 @@ def test_the_scope_to_ask_for_gives_as_little_as_possible() -> None:
         ({"introspection": {"uri": "x"}}, "no 'uri'"),
         ({"client_id": 5}, "texts"),
         ({"scopes_map": {}}, "scopes_map is a table"),
-        ({"scopes_map": {"a": "write"}}, "no scope here"),
+        ({"scopes_map": {"a": "write"}}, "not a scope here"),
         ({"scopes_map": {"a b": "read"}}, "no spaces"),
         ({"scopes_map": {'a"b': "read"}}, "quotes"),
         ({"scopes_map": {"a": []}}, "nothing"),

@@ -246,7 +246,7 @@ def test_more_than_people_write_is_left_out(monkeypatch: pytest.MonkeyPatch) -> 
         ("a.doc", b"x", "save them as .docx"),
         ("a.ipynb", b"[" * 100_000, "damaged"),
         ("a.ipynb", b"{}", "no cells"),
-        ("a.eml", b"nothing", "no mail"),
+        ("a.eml", b"nothing", "not an e-mail"),
         ("a.eml", b"From: a\n" + b"--x\n\nhi\n" * 2_000, "more lines or parts"),
         ("a.eml", b"From: a\nContent-Type: " + b"a;" * 1_000_000, "more lines or parts"),
         ("a.jsonl", b"{}", "many documents"),

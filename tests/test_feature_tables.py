@@ -48,10 +48,7 @@ ABSENT = {
 }
 """Rows that say that clicket does not have something, and names that it would then have."""
 WITHOUT = {
-    "answers of a declared type": r"output_type|answer_type|response_format",
     "handoffs between agents": r"handoffs?|hand_off",
-    "guardrails on the model's text": r"guardrails?",
-    "middleware around the model": r"model_middleware|wrap_model",
 }
 """The same for the sentence `clicket does not have` in the guide about migrating."""
 

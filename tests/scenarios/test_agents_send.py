@@ -13,7 +13,7 @@ from tests.scenarios.kit import make
 
 from clicket import Runtime
 from clicket.agents import AgentBusy, ReActAgent
-from clicket.errors import Conflict, UsageError
+from clicket.errors import Conflict, QueueFull, UsageError
 from clicket.model.chat import ChatRequest
 from clicket.testing import ScriptedModel
 
@@ -217,3 +217,26 @@ async def test_a_thread_that_is_forgotten_has_no_queue() -> None:
         await have_ended(agent, 1)
         await agent.forget("t")
         assert (await agent.send("b", thread="t", id="one")).turn == 2
+
+
+async def test_a_queue_is_bounded() -> None:
+    gate = Gate()
+
+    async def answer(request: ChatRequest) -> str:
+        if said(request)[-1] == "first":
+            await gate()
+        return answering(request)
+
+    async with make() as rt:
+        agent = ReActAgent(rt, Says(answer))
+        await agent.begin("first", thread="t", id="x")
+        await gate.reached.wait()
+        for number in range(100):
+            await agent.send(f"message {number}", thread="t", id=f"id {number}")
+        with pytest.raises(QueueFull, match="100 messages wait"):
+            await agent.send("one too many", thread="t")
+        for number in range(2, 100):
+            assert await agent.unsend(f"id {number}", "t")
+        gate.open()
+        await have_ended(agent, 3)
+        assert [message for message, _ in await turns(agent)] == ["first", "message 0", "message 1"]

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from clicket.agents.memory import key_of
-from clicket.errors import Conflict, StoreUnavailable
+from clicket.errors import Conflict, QueueFull, StoreUnavailable
 from clicket.model.codec import encode
 from clicket.model.files import FileRef
 from clicket.model.ports import AgentHost, DocumentWrite, StoredDocument
@@ -27,10 +27,11 @@ SENT = "agent.sent"
 HELD = "agent.queue.held"
 """The queue of a thread whose turn was stopped: nothing of it begins."""
 BELL = "agent.bell"
-"""Its version changes with each message for a running turn, so that a turn need not look for messages at each step."""
+"""Its version changes with each message, so that a turn need not look for messages at each step, nor in a thread that never got one."""
 When = Literal["next", "now", "interrupt"]
 _ATTEMPTS = 50
-_MAX_WAITING = 1_000
+_MAX_WAITING = 100
+"""Messages of one thread; more are refused."""
 
 
 class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,15 +92,20 @@ class Mailbox:
                         f"the id {message.id!r:.100} was used for another message in thread {message.thread!r}. Use a new id for each one."
                     )
                 return False
-            bell = None if message.when != "now" else await host.records.document(BELL, key)
-            version = 0 if bell is None else bell.version
-            ring = [DocumentWrite(kind=BELL, key=key, body=b"1", expect=version)] if message.when == "now" else []
-            if await host.records.put_documents([*writes, *ring]):
+            if len(await self.list(host, message.thread)) >= _MAX_WAITING:
+                raise QueueFull(
+                    f"{_MAX_WAITING} messages wait in thread {message.thread!r} already. Send this one again when its turns have ended."
+                )
+            bell = await host.records.document(BELL, key)
+            ring = DocumentWrite(kind=BELL, key=key, body=b"1", expect=0 if bell is None else bell.version)
+            if await host.records.put_documents([*writes, ring]):
                 return True
         raise StoreUnavailable(f"too many processes send messages to thread {message.thread!r} at once.")
 
     async def list(self, host: AgentHost, thread: str) -> list[QueuedMessage]:
         """In the order in which turns take them."""
+        if not await self.has_rung(host, thread, 0):
+            return []
         key = self._key(host, thread)
         documents = await host.records.documents(QUEUE, after=f"{key}/", limit=_MAX_WAITING)
         found = (waiting(host, document) for document in documents if document.key.startswith(f"{key}/"))

@@ -27,7 +27,6 @@ ID = "agent.id"
 """The number of the turn that has an id, by a hash of the id."""
 REQUESTS = "agent.requests"
 """Which request of another protocol began which turn. The server writes it; it is removed with its thread."""
-_OF_MAIL = ("agent.queue", "agent.sent")
 _MAX_NAME = 512
 _MAX_THREADS = 2_000
 _MAX_KEPT = 64 * 1024 * 1024
@@ -308,8 +307,10 @@ class Memory:
 
 async def delete_thread(records: Records, key: str) -> tuple[int, int]:
     """Delete the documents of a thread's turns, and their ids; how many turns there were, and the number of the last."""
-    for kind in (ID, *_OF_MAIL):
+    for kind in (ID, "agent.queue", "agent.sent"):
         await _delete(records, kind, key)
+    for kind in ("agent.queue.held", "agent.bell"):
+        await records.delete_document(kind, key)
     removed, last = await _delete(records, TURN, key)
     return removed, _number_of(last)
 

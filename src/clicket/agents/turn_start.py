@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +13,14 @@ from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, RunOptions, RunVal
 from clicket.agents.threads import Threads, Wanted, turn_id
 from clicket.agents.turn_lifecycle import TurnLifecycle
 from clicket.agents.turn_tool import TurnTool
-from clicket.errors import AgentBusy
+from clicket.errors import AgentBusy, Conflict
 from clicket.model.chat import ToolOffer
 from clicket.model.ids import new_id
 from clicket.model.ports import AgentHost, Taken
 
 __all__ = ["begin", "bring", "turn_arguments", "work_off"]
+
+logger = logging.getLogger("clicket.agents")
 
 
 async def begin(
@@ -93,4 +96,8 @@ async def work_off(tool: TurnTool, host: AgentHost, thread: str) -> dict[str, in
             taken[first.id] = await begin(tool, threads, tool.latest, wanted, thread, given)
         except AgentBusy:  # another process was quicker
             return taken
+        except (
+            Conflict
+        ) as error:  # its id was given to another message meanwhile: it can never begin, and must not stop the others
+            logger.warning("a message of thread %s is removed from its queue: %s", thread, error.message)
         await tool.mailbox.remove(own, thread, (first.id,))

@@ -148,6 +148,58 @@ async def test_an_interruption_ends_the_turn_and_goes_before_the_others(store: s
         assert (await agent.history("t")).turns[0].stopped == "cancelled"
 
 
+async def test_an_interruption_that_was_cut_off_is_made_when_it_is_sent_again(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+
+    async def answer(request: ChatRequest) -> str:
+        if said(request)[-1] in ("first", "third"):
+            await gate()
+        return answering(request)
+
+    async def cut_off(*_: object) -> None:
+        raise ConnectionError("the process dies after the message is stored")
+
+    async with make([], store) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        await agent.begin("first", thread="t")
+        await gate.reached.wait()
+        with monkeypatch.context() as patch, pytest.raises(ConnectionError):
+            patch.setattr("clicket.agents.turn_start._interrupt", cut_off)
+            await agent.send("stop that", thread="t", when="interrupt", id="m")
+        assert (await agent.send("stop that", thread="t", when="interrupt", id="m")).turn == 2
+        await agent.wait("t", 2)
+        gate.reached.clear()
+        await agent.begin("third", thread="t")
+        await gate.reached.wait()
+        assert (await agent.send("stop that", thread="t", when="interrupt", id="m")).turn == 2  # and ends no later turn
+        gate.open()
+        await have_ended(agent, 3)
+        assert [each.stopped for each in (await agent.history("t")).turns] == ["cancelled", "finished", "finished"]
+
+
+async def test_an_id_of_a_message_that_waits_is_no_other_messages() -> None:
+    gate = Gate()
+
+    async def answer(request: ChatRequest) -> str:
+        await gate()
+        return answering(request)
+
+    async with make([]) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        await agent.begin("first", thread="t")
+        await gate.reached.wait()
+        await agent.send("second", thread="t", id="m")
+        await agent.stop("t")
+        await agent.wait("t", 1)
+        with pytest.raises(Conflict, match="another message"):
+            await agent.run("something else", thread="t", id="m")
+        gate.open()
+        assert (await agent.run("second", thread="t", id="m")).text == "answer to second"
+        assert await agent.queued("t") == []
+
+
 @pytest.mark.parametrize("again", ["send", "run"])
 async def test_a_stop_holds_the_queue(store: str, again: str) -> None:
     gate = Gate()

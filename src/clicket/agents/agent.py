@@ -32,14 +32,13 @@ from clicket.agents.transcript import storable
 from clicket.agents.turn_lifecycle import Drive, OnChange, StateChanged, TurnLifecycle
 from clicket.agents.turn_limits import Limits
 from clicket.agents.turn_record import TurnRecord, plan_in
-from clicket.agents.turn_start import begin, bring, turn_arguments, work_off
+from clicket.agents.turn_start import begin, bring, earlier, turn_arguments, work_off
 from clicket.agents.turn_tool import TurnTool
 from clicket.agents.user_message import Message, UserMessage, kept
 from clicket.engine.executors import TurnLog
 from clicket.engine.spend import spender_of_turn
 from clicket.errors import (
     AgentBusy,
-    ClicketError,
     Conflict,
     InvalidInput,
     NotFound,
@@ -274,7 +273,7 @@ class Agent(Generic[T]):
         while True:
             number = await threads.next(thread)
             run = new_id()
-            known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
+            known = await earlier(self._tool, threads, wanted, thread, number)
             if known is not None:
                 return await threads.ended(thread, known)
             self._tool.starting[run] = self._lifecycle, given.values
@@ -411,13 +410,14 @@ class Agent(Generic[T]):
                 "a message in the queue may begin its turn in another process: give the model to the agent, not to send."
             )
         text = wanted.message or ""
+        head, running = await self._threads.settled(thread) if when == "interrupt" else (None, None)
         sent = QueuedMessage(
             id=id or new_id(), text=text, files=list(wanted.files), when=when, at=host.clock.now(), thread=thread, caller=host.caller,
             scopes=sorted(host.scopes), requesters=sorted(host.requesters), options=msgspec.to_builtins(given.options),
+            stops=head.turns + 1 if head is not None and running is not None else 0,
         )  # fmt: skip
-        is_new = await self._turn_of(sent.id, text, thread) is None and await mailbox.put(host, sent)
-        if is_new and when == "interrupt":
-            await self._end_running(thread)
+        if await self._turn_of(sent.id, text, thread) is None:
+            await mailbox.put(host, sent)
         await mailbox.let_go(host, thread)
         begun = await work_off(self._tool, host, thread)
         turn = begun.get(sent.id)
@@ -438,14 +438,6 @@ class Agent(Generic[T]):
         running = TurnRecord(self._threads.entries(record.events, thread, head.turns + 1))
         is_its = id in running.heard or (running.begun is not None and running.begun.id == id)
         return head.turns + 1 if is_its else None
-
-    async def _end_running(self, thread: str) -> None:
-        number = await self._threads.next(thread)
-        inner = self._threads.inner(thread)
-        with suppress(NotFound):
-            if await self._host.cancel(turn_id(number), inner, "another message interrupts the turn"):
-                with suppress(ClicketError):
-                    await self._host.outcome(turn_id(number), inner)
 
     async def queued(self, thread: str = "default") -> list[QueuedMessage]:
         """The messages of a thread that wait for a turn, in their order."""

@@ -35,11 +35,13 @@ _MAX_WAITING = 100
 
 
 class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`caller`, `scopes`, `requesters`: in whose name its turn begins, in any process. `options`: of that turn, as they are recorded."""
+    """`caller`, `scopes`, `requesters`: in whose name its turn begins, in any process. `options`: of that turn, as they are recorded.
+    `stops`: the turn that ran when a message of `interrupt` was sent, and that it ends; 0: none."""
 
     id: str
     text: str
     when: When = "next"
+    stops: int = 0
     at: float
     thread: str
     caller: str = ""
@@ -85,12 +87,7 @@ class Mailbox:
             DocumentWrite(kind=SENT, key=_sent_key(key, message.id), body=encode(_digest(message.text)), expect=0),
         ]
         for _ in range(_ATTEMPTS):
-            known = await host.records.document(SENT, _sent_key(key, message.id))
-            if known is not None:
-                if known.body != encode(_digest(message.text)):
-                    raise Conflict(
-                        f"the id {message.id!r:.100} was used for another message in thread {message.thread!r}. Use a new id for each one."
-                    )
+            if await self.was_sent(host, message.thread, message.id, message.text):
                 return False
             if len(await self.list(host, message.thread)) >= _MAX_WAITING:
                 raise QueueFull(
@@ -101,6 +98,15 @@ class Mailbox:
             if await host.records.put_documents([*writes, ring]):
                 return True
         raise StoreUnavailable(f"too many processes send messages to thread {message.thread!r} at once.")
+
+    async def was_sent(self, host: AgentHost, thread: str, id: str, text: str | None) -> bool:
+        """Was a message sent with this id? `Conflict`: one with another text was; None: any text will do."""
+        known = await host.records.document(SENT, _sent_key(self._key(host, thread), id))
+        if known is not None and text is not None and known.body != encode(_digest(text)):
+            raise Conflict(
+                f"the id {id!r:.100} was used for another message in thread {thread!r}. Use a new id for each message."
+            )
+        return known is not None
 
     async def list(self, host: AgentHost, thread: str) -> list[QueuedMessage]:
         """In the order in which turns take them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -13,12 +14,12 @@ from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, RunOptions, RunVal
 from clicket.agents.threads import Threads, Wanted, turn_id
 from clicket.agents.turn_lifecycle import TurnLifecycle
 from clicket.agents.turn_tool import TurnTool
-from clicket.errors import AgentBusy, Conflict
+from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound
 from clicket.model.chat import ToolOffer
 from clicket.model.ids import new_id
 from clicket.model.ports import AgentHost, Taken
 
-__all__ = ["begin", "bring", "turn_arguments", "work_off"]
+__all__ = ["begin", "bring", "earlier", "turn_arguments", "work_off"]
 
 logger = logging.getLogger("clicket.agents")
 
@@ -36,7 +37,7 @@ async def begin(
     while True:
         number = await threads.next(thread)
         run = wanted.run or new_id()
-        known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
+        known = await earlier(tool, threads, wanted, thread, number)
         if known is not None:
             return known
         is_first = run not in tool.starting  # else the same request came twice at once
@@ -58,6 +59,14 @@ async def begin(
         return number
 
 
+async def earlier(tool: TurnTool, threads: Threads, wanted: Wanted, thread: str, number: int) -> int | None:
+    """See `Threads.earlier`. `Conflict` also if the id is that of another message in the queue."""
+    known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
+    if known is None and wanted.id:
+        await tool.mailbox.was_sent(threads.host, thread, wanted.id, wanted.message)
+    return known
+
+
 def bring(tool: TurnTool, threads: Threads, thread: str, number: int, values: RunValues) -> None:
     """A caller that has joined a turn has values that the turn may wait for."""
     if values != NO_VALUES and threads.host.lives(turn_id(number), threads.inner(thread)):
@@ -77,9 +86,11 @@ def turn_arguments(wanted: Wanted, thread: str, number: int, run: str, options: 
 
 
 async def work_off(tool: TurnTool, host: AgentHost, thread: str) -> dict[str, int]:
-    """Begin the turn of the first message that waits for one, unless a turn runs or the queue is held. Returns the turns of the messages
-    that were taken, by their ids. A message whose turn is on record already is removed from the queue."""
+    """Begin the turn of the first message that waits for one, unless a turn runs or the queue is held. A turn that the message was sent
+    to interrupt is ended first. Returns the turns of the messages that were taken, by their ids. A message whose turn is on record already
+    is removed from the queue."""
     taken: dict[str, int] = {}
+    interrupted = 0
     while True:
         messages = await tool.mailbox.list(host, thread)
         if not messages or await tool.mailbox.is_held(host, thread):
@@ -87,9 +98,13 @@ async def work_off(tool: TurnTool, host: AgentHost, thread: str) -> dict[str, in
         first = messages[0]
         own = host.acting_for(first.caller, frozenset(first.scopes), frozenset(first.requesters))
         threads = Threads(own, tool.memory, tool.name, tool.latest.limits)
-        _, running = await threads.settled(thread)
+        head, running = await threads.settled(thread)
         if running is not None:
-            return taken
+            if first.stops != head.turns + 1 or interrupted == first.stops:
+                return taken
+            interrupted = first.stops
+            await _interrupt(threads, thread, interrupted)
+            continue
         wanted = Wanted(message=first.text, files=tuple(first.files), id=first.id)
         try:
             given = Taking(options_in(first.options), NO_VALUES)
@@ -101,3 +116,10 @@ async def work_off(tool: TurnTool, host: AgentHost, thread: str) -> dict[str, in
         ) as error:  # its id was given to another message meanwhile: it can never begin, and must not stop the others
             logger.warning("a message of thread %s is removed from its queue: %s", thread, error.message)
         await tool.mailbox.remove(own, thread, (first.id,))
+
+
+async def _interrupt(threads: Threads, thread: str, number: int) -> None:
+    with suppress(NotFound):
+        if await threads.host.cancel(turn_id(number), threads.inner(thread), "another message interrupts the turn"):
+            with suppress(ClicketError):
+                await threads.host.outcome(turn_id(number), threads.inner(thread))

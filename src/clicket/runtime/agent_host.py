@@ -417,14 +417,22 @@ _QUEUE = "agent.queue"
 def work_off_queues(engine: Engine, registry: Registry) -> None:
     """Add a background task that begins the turns of messages whose sender died before it could."""
     store = engine.store
+    after = ""
+    """The last message that was looked at: each time the next ones are, so that queues which are held do not keep others waiting."""
 
     async def begin() -> None:
-        waiting = await store.documents(_QUEUE, limit=_MAX_QUEUED) if registry.has_inner("agent:") else []
+        nonlocal after
+        waiting = await store.documents(_QUEUE, after=after, limit=_MAX_QUEUED) if registry.has_inner("agent:") else []
+        after = waiting[-1].key if len(waiting) == _MAX_QUEUED else ""
         threads = {document.key.rpartition("/")[0]: document for document in waiting}
         for key, document in threads.items():
             tool = registry.get(f"agent:{key.split('/')[1]}")
-            if tool is not None and document.updated_at < engine.clock.now() - _QUEUES_EVERY:
+            if tool is None or document.updated_at >= engine.clock.now() - _QUEUES_EVERY:
+                continue
+            try:
                 await tool.work_off_of(document)  # type: ignore[attr-defined]  # it is the tool of an agent
+            except ClicketError as error:  # one thread's trouble must not keep the others waiting
+                logger.warning("the queue of %s is looked at again later: %s", key, error.message)
 
     engine.background.every(_QUEUES_EVERY, "queues", begin)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from itertools import count, pairwise
-from pathlib import Path
 from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kit.examples import examples
+from tests.kit.lone_store import LoneStore
 
 from clicket.kernel import State
 from clicket.model.ports.health import HEALTH_LAW, HealthRule, assignments, runs_of_outcomes
@@ -59,13 +59,7 @@ def make(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     if kind == "postgresql":
         database = request.getfixturevalue("postgres_here")
         return lambda: PostgresStore(f"{database.url()}?schema=health", timeout=30.0)
-    return lambda: _sqlite(folder, group=kind == "sqlite")
-
-
-def _sqlite(folder: Path, *, group: bool) -> Store:
-    store = SqliteStore(folder / "calls.db")
-    store.group_appends = group
-    return store
+    return lambda: (SqliteStore if kind == "sqlite" else LoneStore)(folder / "calls.db")
 
 
 @pytest.fixture

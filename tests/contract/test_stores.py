@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.kit.lone_store import LoneStore
 from tests.kit.mortal_store import MortalStore
 
 from clicket.kernel import State
@@ -29,20 +30,12 @@ LEASE = 3600.0
 SQLITE = ["process", "power"]
 
 
-class _Alone(SqliteStore):
-    """As the engine sets it while it runs a single call: appends are written before `append` returns."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.group_appends = False
-
-
 @pytest.fixture(params=["memory", "alone", *SQLITE])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
     if request.param == "memory":
         return MemoryStore
     if request.param == "alone":
-        return partial(_Alone, tmp_path / "calls.db")
+        return partial(LoneStore, tmp_path / "calls.db")
     return partial(SqliteStore, tmp_path / "calls.db", durability=request.param)
 
 

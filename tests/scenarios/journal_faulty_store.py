@@ -76,14 +76,6 @@ class FaultyStore:
     def on_hint(self, on_hint: OnHint) -> None:
         self.inner.on_hint = on_hint
 
-    @property
-    def group_appends(self) -> bool:
-        return bool(self.inner.group_appends)
-
-    @group_appends.setter
-    def group_appends(self, several: bool) -> None:
-        self.inner.group_appends = several
-
     def health_stamp(self) -> int | None:
         stamp: int | None = self.inner.health_stamp()
         return stamp

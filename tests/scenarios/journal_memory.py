@@ -49,7 +49,6 @@ class Side:
         self.url, self.durability = "memory://", "process"
         self.on_hint: OnHint = lambda kind, key: None
         self.notices = NoNotices()
-        self.group_appends = False
         self.owner = 0
         self.is_open = False
 

@@ -788,7 +788,6 @@ class ModelSession:
     def __init__(self, model: StoreModel, *, clock: Callable[[], float], notices: bool = True) -> None:
         self.url, self.durability = "model://", "process"
         self.on_hint: OnHint = lambda kind, key: None
-        self.group_appends = True
         self.model = model
         self.clock = clock
         self.me = 0

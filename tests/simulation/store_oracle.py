@@ -507,7 +507,9 @@ async def _appends(world: _World, s: _Session, r: Random) -> None:
         reals.append(real)
         world.say((s.name, change))
         wanted.append(_name(s.model._apply(change)))
-    s.real.group_appends = r.random() < 0.7
+    group = r.random() < 0.7
+    for real in reals:
+        real.group = group
     answers = await append_all(s.real, *reals)
     for change, real, error in zip(changes, reals, answers, strict=True):
         if change.expect == 0 and error is None:

@@ -15,7 +15,7 @@ import msgspec
 from clicket import system
 from clicket.engine.people.approvers import API_KEY
 from clicket.errors import NotFound, StoreUnavailable, UsageError, did_you_mean
-from clicket.model.ports import Store
+from clicket.model.ports import Records
 from clicket.model.scopes import SCOPES
 
 __all__ = [
@@ -89,7 +89,7 @@ def read(body: bytes) -> Key:
 
 
 async def create(
-    store: Store, *, name: str, scopes: Iterable[str], now: float, expires_at: float | None = None, holder: str = ""
+    store: Records, *, name: str, scopes: Iterable[str], now: float, expires_at: float | None = None, holder: str = ""
 ) -> tuple[Key, str]:
     """Create a key. Returns it with its text, which is stored nowhere."""
     for what, text in (("name", name), ("holder", holder or name)):
@@ -111,7 +111,7 @@ async def create(
     raise StoreUnavailable("the store has all the ids that were tried. Try again.")
 
 
-async def listed(store: Store) -> list[Key]:
+async def listed(store: Records) -> list[Key]:
     """All keys, also revoked and expired ones, the oldest first."""
     found: list[Key] = []
     after = ""
@@ -121,7 +121,7 @@ async def listed(store: Store) -> list[Key]:
     return sorted(found, key=lambda key: (key.created_at, key.id))
 
 
-async def revoke(store: Store, id: str, *, now: float) -> tuple[Key, bool]:
+async def revoke(store: Records, id: str, *, now: float) -> tuple[Key, bool]:
     """Revoke a key, at once and in every process. False: it was revoked already. `id` may be the key's whole text."""
     if id.startswith("ck_"):
         id = id.split("_", 2)[1]

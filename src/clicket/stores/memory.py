@@ -59,7 +59,6 @@ class MemoryStore:
         self.url, self.durability = "memory://", "none"
         self.on_hint: OnHint = lambda kind, key: None
         self.notices: Notices = NoNotices()
-        self.group_appends = False
         self.max_ended = max_ended
         self._last_key = 0
         self._calls: dict[int, _Call] = {}

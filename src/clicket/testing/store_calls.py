@@ -82,7 +82,6 @@ async def a_document_can_forbid_a_creation(store: Store) -> None:
     known = await created(store, "known")
     stats = OutcomeStats(tool="tool", outcome="failed", error="", bucket=None, seconds=0.5, effect="failed", at=300.0)
     for group in (True, False):
-        store.group_appends = group
         waits = creation("waits")
         runs = _start("runs")
         ends = creation("ends")
@@ -94,6 +93,8 @@ async def a_document_can_forbid_a_creation(store: Store) -> None:
         others = [_start(f"{n} {group}") for n in range(3)]
         others[1].unless, others[2].unless = ("past", "e"), ("pas", "té")
         changes = [others[0], waits, runs, others[1], ends, others[2], known]
+        for change in changes:
+            change.group = group
         if group:
             answers = await append(store, *changes)
         else:

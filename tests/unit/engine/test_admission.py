@@ -210,7 +210,7 @@ async def test_the_trials_slot_is_given_back_when_the_call_is_not_taken() -> Non
 async def test_appends_are_grouped_while_others_are_at_work() -> None:
     parts = Parts()
     parts.take("echo")
-    assert not parts.store.group_appends
+    assert not parts.journal.groups
     parts.limiter.used["runtime", 10] = 1
     parts.take("echo")
-    assert parts.store.group_appends
+    assert parts.journal.groups

@@ -15,7 +15,7 @@ import msgspec
 from clicket.engine.live_call import Call
 from clicket.kernel import State
 from clicket.model.codec import canonical, encode
-from clicket.model.ports import CacheItem, CacheUse, Clock, Store
+from clicket.model.ports import CachedResults, CacheItem, CacheUse, Clock
 from clicket.tools import Tool
 
 __all__ = ["CacheOptions", "Caching"]
@@ -46,7 +46,7 @@ class CacheOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caching:
-    def __init__(self, store: Store, clock: Clock, options: CacheOptions) -> None:
+    def __init__(self, store: CachedResults, clock: Clock, options: CacheOptions) -> None:
         self.options = options
         self._store = store
         self._clock = clock

@@ -15,7 +15,7 @@ from typing import Any
 from clicket.kernel import State
 from clicket.model import Event, EventType, load_call
 from clicket.model.codec import canonical, encode
-from clicket.model.ports import Clock, Store, Stored, StoredDocument
+from clicket.model.ports import Clock, Records, Stored, StoredDocument
 from clicket.model.unit import dump_unit, rows_of
 
 __all__ = ["KEPT", "KeptOutcomes", "place_of"]
@@ -35,7 +35,7 @@ _LAST = ("from", "to", "duration", "error", "cached", "metadata")
 class KeptOutcomes:
     """`retention`: seconds from the end of a call for which its outcome is kept."""
 
-    def __init__(self, store: Store, clock: Clock, *, retention: float) -> None:
+    def __init__(self, store: Records, clock: Clock, *, retention: float) -> None:
         self._store = store
         self._clock = clock
         self._retention = retention

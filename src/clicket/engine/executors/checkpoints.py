@@ -18,7 +18,7 @@ from clicket.engine.journal import Journal
 from clicket.engine.live_call import Call
 from clicket.errors import NotFound, UsageError
 from clicket.model import Event
-from clicket.model.ports import Store
+from clicket.model.ports import Artifacts
 from clicket.safety.vault import Identity, Secrets, Vault, holds_secret
 
 __all__ = ["Checkpoints"]
@@ -41,7 +41,7 @@ class Checkpoints:
 
     __slots__ = ("_call", "_held", "_journal", "_named", "_store", "_vault", "count", "inline", "total")
 
-    def __init__(self, journal: Journal, store: Store, vault: Vault, call: Call) -> None:
+    def __init__(self, journal: Journal, store: Artifacts, vault: Vault, call: Call) -> None:
         self._journal = journal
         self._store = store
         self._vault = vault

@@ -13,7 +13,7 @@ from clicket.engine.inputs import Inputs
 from clicket.engine.phase import Phase
 from clicket.engine.slots.rates import Rates
 from clicket.errors import ClicketError
-from clicket.model.ports import Clock, Store, sleep
+from clicket.model.ports import Clock, Ownership, sleep
 
 __all__ = ["WorkClaimer"]
 
@@ -28,7 +28,7 @@ one commit of their starts and one of their outcomes, instead of several small o
 class WorkClaimer:
     def __init__(
         self,
-        store: Store,
+        store: Ownership,
         limiter: Limiter,
         clock: Clock,
         phase: Phase,

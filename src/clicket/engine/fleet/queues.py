@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from clicket.model.ports import LATER, Backlog, QueueName, Store
+from clicket.model.ports import LATER, Backlog, Capacity, QueueName
 from clicket.model.worker import WorkerInfo
 from clicket.tools import Registry, Tool
 
@@ -26,7 +26,7 @@ class Queues:
 
     def __init__(
         self,
-        store: Store,
+        store: Capacity,
         registry: Registry,
         *,
         worker: str,

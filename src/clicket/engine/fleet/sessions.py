@@ -19,7 +19,7 @@ from clicket.engine.journal import Journal
 from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model.codec import canonical
-from clicket.model.ports import Append, CallRow, Clock, Store, Stored
+from clicket.model.ports import Append, CallRow, Clock, Records, Stored
 from clicket.tools import Registry, Tool
 
 __all__ = ["SESSION_LOST", "SessionPlaces"]
@@ -43,7 +43,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 class SessionPlaces:
     def __init__(
-        self, store: Store, registry: Registry, queues: Queues, journal: Journal, clock: Clock, inputs: Inputs
+        self, store: Records, registry: Registry, queues: Queues, journal: Journal, clock: Clock, inputs: Inputs
     ) -> None:
         self._store = store
         self._registry = registry

@@ -17,7 +17,7 @@ import msgspec
 from clicket import system
 from clicket.engine.inputs import Inputs
 from clicket.errors import ClicketError
-from clicket.model.ports import Clock, Owner, Store
+from clicket.model.ports import Clock, Owner, Records
 from clicket.model.version import version
 from clicket.model.worker import WorkerInfo, WorkerRole, WorkerState
 from clicket.tools import Tool
@@ -72,7 +72,7 @@ class WorkerEntry:
 
     def __init__(
         self,
-        store: Store,
+        store: Records,
         clock: Clock,
         who: Identity,
         *,

@@ -22,11 +22,11 @@ from clicket.model import Event, Stage, rows_of
 from clicket.model.ports import (
     Append,
     CacheUse,
+    Calls,
     Clock,
     Duplicate,
     OutcomeStats,
     Stale,
-    Store,
     Stored,
     Unstorable,
     sleep,
@@ -55,7 +55,7 @@ class Journal(Staging):
 
     def __init__(
         self,
-        store: Store,
+        store: Calls,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         *,
@@ -80,6 +80,8 @@ class Journal(Staging):
         self._on_unsaved = on_unsaved
         self._on_not_created = on_not_created
         self._append = store.append
+        self.groups = True
+        """Several calls are under way, so their appends are worth one commit. Admission sets it; see `Append.group`."""
         self._done, self._plain_done = self._on_appended, self._on_plain_appended
         self._listeners = self.observers.listeners
 
@@ -117,7 +119,7 @@ class Journal(Staging):
         entry.attempts = 1
         entry.started_at = entry.last_at = at
         entry.then = (then, subject)
-        entry.inflight = change = Append(entry, 0, entry.fence, unit, _RUNNING)
+        entry.inflight = change = Append(entry, 0, entry.fence, unit, _RUNNING, group=self.groups)
         if entry.unless is not None:
             change.unless = entry.unless
         append = self._append
@@ -160,7 +162,8 @@ class Journal(Staging):
         entry.ended_at = entry.last_at = at
         entry.then = (then, subject)
         entry.inflight = change = Append(
-            entry, seq, entry.fence, unit, _COMPLETED, at, stats, entry.key, entry.waiting_for, entry.owned, False, (), cache_use
+            entry, seq, entry.fence, unit, _COMPLETED, at, stats, entry.key, entry.waiting_for, entry.owned, False, (), cache_use,
+            group=self.groups,
         )  # fmt: skip
         append = self._append
         append(change, self._plain_done)
@@ -190,7 +193,7 @@ class Journal(Staging):
     def commit_with_next(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
         """As `commit`; a store that commits in groups writes it in one commit with what is appended next in this turn of the
         loop, of this call or another."""
-        self._store.group_appends = True
+        self.groups = True
         self.commit(entry, on_durable)
 
     def _commit_later(self, entry: Entry) -> None:
@@ -242,7 +245,7 @@ class Journal(Staging):
         change = Append(
             entry, entry.seq - length, entry.fence, unit, entry.state, entry.ended_at,
             entry.stats, entry.key, entry.waiting_for, entry.owned, False, entry.artifacts, entry.cache_use, entry.claims, entry.to,
-            entry.queue, entry.unless,
+            entry.queue, entry.unless, self.groups,
         )  # fmt: skip
         if entry.artifacts:
             entry.artifacts = ()  # sent once, so that no size is counted twice

@@ -31,7 +31,6 @@ class Admission:
         share: LoopShare,
     ) -> None:
         self._journal = core.journal
-        self._store = core.store
         self._pipeline = core.pipeline
         self._hub = core.hub
         self._plans = core.plans
@@ -145,7 +144,7 @@ class Admission:
         share = self._share
         if self._limiter.used:
             share.note_several(now)
-        self._store.group_appends = now < share.several_until
+        self._journal.groups = now < share.several_until
         if not self._pipeline.admit(call, judged, may_defer):
             if call.verdict == "deny":
                 self._audit.refused(call)

@@ -16,7 +16,7 @@ import msgspec
 
 from clicket.errors import Conflict, PermissionDenied, UsageError
 from clicket.model import Record, approver_names
-from clicket.model.ports import Store
+from clicket.model.ports import Records
 from clicket.safety.oauth.subjects import subject_of
 
 __all__ = ["API_KEY", "Approver", "names_of_caller", "refuse_approver"]
@@ -42,7 +42,7 @@ class _KeyNames(msgspec.Struct):
     holder: str = ""
 
 
-async def names_of_caller(store: Store, caller: str) -> frozenset[str]:
+async def names_of_caller(store: Records, caller: str) -> frozenset[str]:
     """Every name of the person whose calls these are; empty: the program itself."""
     if not caller:
         return frozenset()

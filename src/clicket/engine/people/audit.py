@@ -17,7 +17,7 @@ from clicket.engine.live_call import Call
 from clicket.errors import ClicketError, UsageError
 from clicket.model.codec import clean, decode, encode
 from clicket.model.output import plain_output
-from clicket.model.ports import Audited, Clock, Store
+from clicket.model.ports import Audited, Clock, Records
 from clicket.safety.vault import hide_known
 from clicket.system.bridge import fulfil
 
@@ -39,12 +39,12 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
 
 
-async def note(store: Store, clock: Clock, *, who: str, what: str, **details: Any) -> None:
+async def note(store: Records, clock: Clock, *, who: str, what: str, **details: Any) -> None:
     """Write one entry, and wait until it is durable. `what` is a noun and a past tense: `call.approved`."""
     await store.audit([_line(clock, who, what, details)])
 
 
-async def entries(store: Store, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+async def entries(store: Records, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
     """The newest first."""
     if type(limit) is not int or not 1 <= limit <= 1_000:
         raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
@@ -56,7 +56,7 @@ async def entries(store: Store, *, limit: int = 100, before: int | None = None) 
 class AuditLog:
     """The log of one engine. `note` waits; `jot` does not, so it does not delay a call."""
 
-    def __init__(self, store: Store, clock: Clock, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    def __init__(self, store: Records, clock: Clock, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._store = store
         self._clock = clock
         self._spawn = spawn

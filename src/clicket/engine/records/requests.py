@@ -12,13 +12,13 @@ from clicket.engine.journal import Entry, Journal
 from clicket.errors import StoreUnavailable
 from clicket.model import Event, EventType, rows_of
 from clicket.model.output import plain_output
-from clicket.model.ports import Append, CallRow, Store, Stored
+from clicket.model.ports import Append, CallRow, Calls, Stored
 
 __all__ = ["Requests"]
 
 
 class Requests:
-    def __init__(self, store: Store, journal: Journal) -> None:
+    def __init__(self, store: Calls, journal: Journal) -> None:
         self._store = store
         self._journal = journal
 

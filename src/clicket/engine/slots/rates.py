@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
 from clicket.engine.phase import Phase
-from clicket.model.ports import Clock, Store
+from clicket.model.ports import Capacity, Clock
 from clicket.tools import Registry, Tool
 from clicket.tools.rate import Rate
 
@@ -22,7 +22,7 @@ _ASK_AGAIN = 0.01
 
 
 class Rates:
-    def __init__(self, store: Store, registry: Registry, clock: Clock, phase: Phase) -> None:
+    def __init__(self, store: Capacity, registry: Registry, clock: Clock, phase: Phase) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock

@@ -10,7 +10,7 @@ from typing import Any
 
 from clicket.engine.phase import Phase
 from clicket.errors import ClicketError
-from clicket.model.ports import Clock, Store, sleep
+from clicket.model.ports import Capacity, Clock, sleep
 
 __all__ = ["SharedSlots"]
 
@@ -30,7 +30,7 @@ class SharedSlots:
     """
 
     def __init__(
-        self, store: Store, clock: Clock, phase: Phase, spawn: Callable[[Coroutine[Any, Any, None]], object]
+        self, store: Capacity, clock: Clock, phase: Phase, spawn: Callable[[Coroutine[Any, Any, None]], object]
     ) -> None:
         self._store = store
         self._clock = clock

@@ -29,12 +29,16 @@ from clicket.model.unit import Unit, events_in
 
 __all__ = [
     "Append",
+    "Artifacts",
     "CacheEntry",
     "CacheItem",
     "CacheStats",
     "CacheUse",
+    "CachedResults",
     "CallIdentity",
     "CallRow",
+    "Calls",
+    "Capacity",
     "Done",
     "Duplicate",
     "Found",
@@ -42,7 +46,9 @@ __all__ = [
     "OnHint",
     "OnRemove",
     "Owner",
+    "Ownership",
     "Presence",
+    "Retention",
     "Stale",
     "Store",
     "Stored",
@@ -204,6 +210,9 @@ class Append(msgspec.Struct):
     """The queue in which the call waits from now on while it has no owner. Empty: the one that it had, or the one of its tool's name."""
     unless: tuple[str, str] | None = None
     """Kind and key of a document. A creating append is refused as a duplicate if there is such a document; others do not look."""
+    group: bool = True
+    """Several calls are under way, so a store whose commits cost more than their rows collects the appends of one turn of the loop into
+    one commit. False: the append may be written, and `done` called, before `append` returns."""
 
     @property
     def id(self) -> str:
@@ -306,31 +315,10 @@ class CacheStats(msgspec.Struct, kw_only=True):
     evictions: int = 0
 
 
-class Store(Records, Protocol):
-    """One place for calls, their events, their artifacts, cached results, and what is kept beside them."""
-
-    url: str
-    durability: str
-    on_hint: OnHint
-    """Set by the engine; a store that learns nothing of other processes never calls it."""
-    notices: Notices
-    """Between the processes that share the store. The store posts them when it has written; the engine posts its own, too."""
-    group_appends: bool
-    """Set by the engine before it appends. True: several calls are under way, so a store whose commits cost more than their
-    rows collects the appends of one turn of the loop into one commit. False: an append may be written, and `done` called,
-    before `append` returns."""
-
-    async def open(self, owner: Owner) -> None:
-        """Make the store ready and register its owner; refuse a corrupt, newer or foreign one by name."""
-        ...
-
-    async def close(self) -> None:
-        """Write pending appends, release the calls that this owner still holds, and remove the owner."""
-        ...
+class Calls(Protocol):
+    """Calls and their events."""
 
     def append(self, change: Append, done: Done) -> None: ...
-
-    # Reading.
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
         """Every call of that id, the newest first; more than one when threads share it."""
@@ -349,7 +337,9 @@ class Store(Records, Protocol):
         Calls without new events are left out; a call that is not there any more has an empty list."""
         ...
 
-    # Owning.
+
+class Ownership(Protocol):
+    """Which process has which call."""
 
     async def renew(self) -> None:
         """Renew the lease of this owner. An owner that was taken for dead meanwhile is registered again."""
@@ -387,6 +377,10 @@ class Store(Records, Protocol):
         owner last appended: an append that is taken knows all that was written before it."""
         ...
 
+
+class Capacity(Protocol):
+    """Slots and tokens that all owners share, and the queues that wait for them."""
+
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         """Hold `count` slots of a name that all owners share, if no more than `capacity` are held then; else change
         nothing. Fewer than before is always granted. A second request with the same count changes nothing."""
@@ -401,7 +395,9 @@ class Store(Records, Protocol):
         """The queues in which calls wait that have no owner, in the order of their names. Reads an index, not the calls."""
         ...
 
-    # Artifacts.
+
+class Artifacts(Protocol):
+    """Bytes under the hash of their content."""
 
     async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
         """Store bytes under the hash of their content; equal bytes are stored once.
@@ -415,7 +411,9 @@ class Store(Records, Protocol):
         """A range of an artifact; `NotFound` when there is none."""
         ...
 
-    # Cached results; they are written by appends.
+
+class CachedResults(Protocol):
+    """Results that equal calls get. Appends write them."""
 
     def cache_get(self, key: str, now: float, found: Found) -> None:
         """Look a result up; `found` is called on the loop, before this returns if no waiting is needed. An expired result is not found."""
@@ -440,7 +438,9 @@ class Store(Records, Protocol):
         (those count as evictions). `calls` counts them."""
         ...
 
-    # Retention.
+
+class Retention(Protocol):
+    """What is removed, and when."""
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
         """Remove pins that are over, up to `limit` ended calls that break a bound, and artifacts that nothing names or pins
@@ -455,4 +455,23 @@ class Store(Records, Protocol):
 
     async def size(self) -> int:
         """Bytes on disk, or an estimate of bytes in memory."""
+        ...
+
+
+class Store(Calls, Ownership, Capacity, Artifacts, CachedResults, Retention, Records, Protocol):
+    """One place for calls, their events, their artifacts, cached results, and what is kept beside them."""
+
+    url: str
+    durability: str
+    on_hint: OnHint
+    """Set by the engine; a store that learns nothing of other processes never calls it."""
+    notices: Notices
+    """Between the processes that share the store. The store posts them when it has written; the engine posts its own, too."""
+
+    async def open(self, owner: Owner) -> None:
+        """Make the store ready and register its owner; refuse a corrupt, newer or foreign one by name."""
+        ...
+
+    async def close(self) -> None:
+        """Write pending appends, release the calls that this owner still holds, and remove the owner."""
         ...

@@ -15,7 +15,7 @@ from clicket.engine import CallHandle
 from clicket.errors import Conflict
 from clicket.kernel import State
 from clicket.model import Record, ToolError
-from clicket.model.ports import Query, Store, Stored
+from clicket.model.ports import Calls, Query, Store, Stored
 from clicket.runtime.calls.again import again
 from clicket.runtime.calls.history import history_query, page_of
 
@@ -116,7 +116,7 @@ def requeued_id(id: str, thread: str, caller: str) -> str:
     return f"{id[:_MAX_ID]}~{sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-async def _dead_in(store: Store, query: Query, limit: int, requeued: bool) -> list[tuple[int, DeadCall]]:
+async def _dead_in(store: Calls, query: Query, limit: int, requeued: bool) -> list[tuple[int, DeadCall]]:
     """One more than `limit` dead calls of one state, if there are that many."""
     found: list[tuple[int, DeadCall]] = []
     while True:
@@ -132,7 +132,7 @@ async def _dead_in(store: Store, query: Query, limit: int, requeued: bool) -> li
         query = msgspec.structs.replace(query, before=some[-1].key)
 
 
-async def _dead_call(store: Store, stored: Stored) -> DeadCall | None:
+async def _dead_call(store: Calls, stored: Stored) -> DeadCall | None:
     (record,) = page_of([stored], 1).items
     if record.error is None or not (stored.damaged is not None or is_dead(record)):
         return None
@@ -152,7 +152,7 @@ async def _dead_call(store: Store, stored: Stored) -> DeadCall | None:
     )
 
 
-async def _damaged(store: Store, caller: str | None) -> list[tuple[int, DeadCall]]:
+async def _damaged(store: Calls, caller: str | None) -> list[tuple[int, DeadCall]]:
     """Active calls that cannot be read: a process that claims one sets it aside, and it never ends."""
     active = await store.history(Query(active=True, caller=caller, limit=_MAX_ACTIVE))
     calls = [(stored.key, await _dead_call(store, stored)) for stored in active if stored.damaged is not None]

@@ -14,7 +14,7 @@ import msgspec
 from clicket.errors import StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
 from clicket.model import Page, Record, ToolError, read
-from clicket.model.ports import Query, ScanEnd, Store, Stored, scan_end_in
+from clicket.model.ports import Calls, Query, ScanEnd, Stored, scan_end_in
 
 __all__ = ["MAX_SCANNED", "HistoryOptions", "bounded", "find_calls", "history_query", "page_of"]
 
@@ -61,7 +61,7 @@ MAX_SCANNED = 10_000
 
 
 async def find_calls(
-    store: Store, caller: str | None, limit: int, cursor: str | None, state: Any = None, **which: Any
+    store: Calls, caller: str | None, limit: int, cursor: str | None, state: Any = None, **which: Any
 ) -> Page:
     """A page of calls. Each of several states is a question of its own; together the answers are the page, as each has enough for it."""
     states: list[Any] = [state] if state is None or isinstance(state, str) else list(dict.fromkeys(state))

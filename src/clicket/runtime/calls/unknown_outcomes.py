@@ -15,7 +15,7 @@ from clicket.engine.actions.resolutions import refuse_settled
 from clicket.engine.live_call import Origin
 from clicket.errors import UsageError
 from clicket.model import Page, Record, ToolCall, is_unresolved, read, waits_in_doubt
-from clicket.model.ports import ScanEnd, Store, Stored, scan_end_in
+from clicket.model.ports import Calls, ScanEnd, Store, Stored, scan_end_in
 from clicket.runtime.calls.again import again_request, submit_again
 from clicket.runtime.calls.approvals import Approver, approve_as, deny_as, respond_as
 from clicket.runtime.calls.dead_letters import requeued_id
@@ -172,7 +172,7 @@ def _new_call(runtime: _Runtime, record: Record) -> ToolCall:
     return again_request(runtime._opened, record, None, requeued_id(record.id, record.thread, record.caller))
 
 
-async def _lacks_its_rerun(store: Store, record: Record, new: ToolCall, by: str) -> bool:
+async def _lacks_its_rerun(store: Calls, record: Record, new: ToolCall, by: str) -> bool:
     """Did this person settle the call to be run again, in a process that ended before it made the new call?"""
     settled = record.resolution
     if settled is None or settled["by"] != by or settled["rerun_as"] is None or settled["rerun_as"] != new.id:

@@ -18,7 +18,7 @@ from clicket.kernel import State
 from clicket.model import Arguments, Event, Record, ToolCall
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import encode
-from clicket.model.ports import Clock, Store, StoredDocument
+from clicket.model.ports import Clock, Records, StoredDocument
 from clicket.model.request import checked
 from clicket.runtime.schedules.cron import Cron
 from clicket.runtime.schedules.schedule import (
@@ -108,7 +108,7 @@ class Schedules:
 
     def __init__(
         self,
-        store: Store,
+        store: Records,
         clock: Clock,
         registry: Registry,
         policy: Policy,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clicket.errors import PermissionDenied, UsageError, did_you_mean
-from clicket.model.ports import CacheEntry, CacheStats, Store
+from clicket.model.ports import CachedResults, CacheEntry, CacheStats
 
 if TYPE_CHECKING:  # the client uses the types of this module without an engine
     from clicket.engine.people.audit import AuditLog
@@ -30,7 +30,7 @@ class CachePage(msgspec.Struct, kw_only=True):
 class Cache:
     """The cached results of a runtime's store, shared by all processes over it."""
 
-    def __init__(self, store: Store, audit: AuditLog, caller: str | None, now: Callable[[], float]) -> None:
+    def __init__(self, store: CachedResults, audit: AuditLog, caller: str | None, now: Callable[[], float]) -> None:
         self._store = store
         self._audit = audit
         self._caller = caller

@@ -21,7 +21,7 @@ import msgspec
 from clicket import system
 from clicket.errors import ClicketError, UsageError
 from clicket.model.credential import CredentialKind, CredentialLink
-from clicket.model.ports import Clock, Store, StoredDocument
+from clicket.model.ports import Clock, Records, StoredDocument
 from clicket.model.printable import repr_without
 from clicket.safety.credentials.book import CredentialBook
 from clicket.safety.credentials.discovery import Endpoints
@@ -91,7 +91,11 @@ class Connecting:
     """Makes links and takes them. `book` keeps what is connected. `is_used`: does a tool need credentials for this provider?"""
 
     def __init__(
-        self, book: CredentialBook, store: Store, clock: Clock, is_used: Callable[[str], bool] = lambda provider: False
+        self,
+        book: CredentialBook,
+        store: Records,
+        clock: Clock,
+        is_used: Callable[[str], bool] = lambda provider: False,
     ) -> None:
         self._book = book
         self._is_used = is_used

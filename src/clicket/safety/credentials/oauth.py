@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from clicket.model.ports import Store
+from clicket.model.ports import Records
 from clicket.safety.credentials.credential_documents import CredentialDocuments
 from clicket.safety.credentials.discovery import Discovery, Endpoints
 from clicket.safety.credentials.oauth_http import OAuthHttp, ProviderMoved, ProviderRefused, ProviderUnreachable
@@ -66,7 +66,7 @@ class OAuth:
         self,
         http: OAuthHttp,
         discovery: Discovery,
-        store: Store,
+        store: Records,
         documents: CredentialDocuments,
         redirect_uri: str | None,
     ) -> None:

@@ -66,7 +66,6 @@ class PostgresStore:
         self.url = self._server.name
         self.durability = durability
         self.on_hint: OnHint = _ignore_hint
-        self.group_appends = True
         self.risks: list[str] = []
         """What the server's settings put at risk, as sentences; known once the store is open."""
         self.notices: Notices = NoNotices()

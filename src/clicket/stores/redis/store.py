@@ -126,7 +126,6 @@ class RedisStore:
         self.risks: list[str] = []
         self.on_hint: OnHint = _ignore_hint
         self.notices: Notices = NoNotices()
-        self.group_appends = True
         self._bus = bus
         self._timeout = timeout
         self._keep = None if retention is None else int((retention + _GRACE) * 1000)

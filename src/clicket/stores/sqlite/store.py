@@ -75,7 +75,6 @@ class SqliteStore:
         self.durability = durability
         self.on_hint: OnHint = _ignore_hint
         self.notices: Notices = NoNotices()
-        self.group_appends = True
         self._busy = busy
         self._last_caller = ""
         self._files = ArtifactFiles(Path(f"{self.path}.artifacts"), sync=durability == "power")
@@ -168,7 +167,7 @@ class SqliteStore:
         if self._writer is None:
             done(change, StoreUnavailable(f"{self.path} is closed."))
         else:
-            self._writer.append(change, done, self.group_appends)
+            self._writer.append(change, done)
 
     async def _write(self, job: Callable[[apsw.Connection], T], *, brief: bool = False) -> T:
         if self._writer is None:

@@ -104,8 +104,7 @@ class Writer:
         self._idle: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
 
-    def append(self, change: Append, done: Done, group: bool) -> None:
-        """`group`: several calls are under way, so commits are worth sharing."""
+    def append(self, change: Append, done: Done) -> None:
         try:
             body = b"" if change.unit is None else dump_unit(change.unit)
             if change.stats is not None and change.stats.cause:
@@ -115,7 +114,7 @@ class Writer:
             refusal = Unstorable(f"events of call {change.id} cannot be written as JSON: {error}")
             self._loop.call_soon(done, change, refusal)
             return
-        if self._inline and not (group or self._in_thread or self._jobs):
+        if self._inline and not (change.group or self._in_thread or self._jobs):
             if self._queue:  # what waits for company has it now: one commit for all
                 self._queue.append((change, done, body))
                 self._flush()

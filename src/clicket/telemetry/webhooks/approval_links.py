@@ -15,7 +15,7 @@ import msgspec
 
 from clicket.errors import ClicketError
 from clicket.model.codec import canonical, encode
-from clicket.model.ports import Store, StoredDocument
+from clicket.model.ports import Records, StoredDocument
 from clicket.safety.vault import Vault
 from clicket.telemetry.webhooks.facts import Question
 from clicket.telemetry.webhooks.outbox import StoredNotice
@@ -57,7 +57,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 class ApprovalLinks:
     """`public_url`: where the server is reached from outside; None: there are no links."""
 
-    def __init__(self, store: Store, vault: Vault, now: Callable[[], float], public_url: str | None) -> None:
+    def __init__(self, store: Records, vault: Vault, now: Callable[[], float], public_url: str | None) -> None:
         self._store = store
         self._vault = vault
         self._now = now

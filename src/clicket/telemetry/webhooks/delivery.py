@@ -19,7 +19,7 @@ import msgspec
 from clicket.errors import ClicketError
 from clicket.model.codec import encode
 from clicket.model.notice import DeliveryAttempt
-from clicket.model.ports import Clock, Store
+from clicket.model.ports import Clock, Records
 from clicket.telemetry.webhooks.config import Endpoint
 from clicket.telemetry.webhooks.outbox import PAGE, Claimed, Health, Outbox, StoredNotice
 from clicket.telemetry.webhooks.sender import Answer, Sender
@@ -46,7 +46,7 @@ class Delivery:
     def __init__(
         self,
         outbox: Outbox,
-        store: Store,
+        store: Records,
         sender: Sender,
         clock: Clock,
         chance: random.Random,

@@ -19,7 +19,7 @@ import msgspec
 from clicket.errors import Conflict, NotFound, UsageError
 from clicket.model.codec import canonical, encode
 from clicket.model.notice import NOTICE_TYPES, DeliveryAttempt, Notice, NoticeFigures, NoticePage, NoticeState
-from clicket.model.ports import Store, StoredDocument
+from clicket.model.ports import Records, StoredDocument
 from clicket.safety.vault import hide
 from clicket.telemetry.webhooks.config import Endpoint
 from clicket.telemetry.webhooks.facts import Fact, Question
@@ -74,7 +74,7 @@ class Outbox:
 
     def __init__(
         self,
-        store: Store,
+        store: Records,
         now: Callable[[], float],
         endpoints: Sequence[Endpoint] = (),
         *,

@@ -175,7 +175,8 @@ def silent_bodies_are_stopped(cluster: Cluster, records: list[Record]) -> Wrong:
 
 
 def a_cancel_stops_work(cluster: Cluster, records: list[Record]) -> Wrong:
-    """After a cancel is acknowledged the call ends soon, and no attempt begins after the cancel is on record."""
+    """After a cancel is acknowledged the call ends soon, and no attempt begins after the cancel is on record. A call that waits while every
+    worker is cordoned has no owner that could end it."""
     for record in records:
         asked = next((event.seq for event in record.events if event.type == "cancel_requested"), None)
         ran = {body.attempt for body in cluster.scene.bodies if body.id == record.id}
@@ -188,7 +189,7 @@ def a_cancel_stops_work(cluster: Cluster, records: list[Record]) -> Wrong:
             ):
                 yield f"{record.id}: attempt {event.data['attempt']} ran after its cancel was on record"
         at = cluster.scene.cancelled.get(record.id)
-        troubled = cluster.faults or cluster.is_slow or cluster.network.was_bad
+        troubled = cluster.faults or cluster.is_slow or cluster.network.was_bad or cluster.features.operators
         if at is not None and not troubled and record.ended_at is not None and record.ended_at > EPOCH + at + 2.0:
             yield f"{record.id} ended {record.ended_at - EPOCH - at:.1f} s after its cancel was acknowledged"
 
@@ -238,9 +239,13 @@ def no_takeover_without_a_death(cluster: Cluster, records: list[Record]) -> Wron
 
 
 def no_more_at_once_than_allowed(cluster: Cluster, records: list[Record]) -> Wrong:
-    """Of a tool over all processes, as long as none that lives was taken for dead; and of all tools in one process."""
+    """Of a tool over all processes, as long as none that lives was taken for dead; and of all tools in one process. A process that leaves
+    while a body ignores its stop returns its slot: it would end then, and the body with it."""
+    staying = {member.node for member in cluster.members if not member.has_left}
     bodies = [
-        body for body in cluster.scene.bodies if body.node is not None and body.node.is_alive and not body.node.was_away
+        body
+        for body in cluster.scene.bodies
+        if body.node is not None and body.node.is_alive and not body.node.was_away and body.node in staying
     ]
     tools: dict[str, int] = {} if cluster.is_slow or cluster.network.was_bad else _AT_ONCE_OF
     for body in bodies:
@@ -384,7 +389,8 @@ def a_webhook_has_one_id(cluster: Cluster, records: list[Record]) -> Wrong:
 
 
 def messages_are_answered(cluster: Cluster, records: list[Record]) -> Wrong:
-    """Each message has one turn, which finishes, and every answer to it is the same."""
+    """Each message has one turn, which finishes, and every answer to it is the same. A planner whose model asks for the same step again
+    and again is stopped."""
     turns = Counter(
         (record.tool, record.arguments.get("thread"), record.arguments.get("id"))
         for record in records
@@ -398,6 +404,8 @@ def messages_are_answered(cluster: Cluster, records: list[Record]) -> Wrong:
             yield f"message {message.id} was answered {sorted(set(message.answers))}"
         stopped = any(thread == message.thread for _, thread, _ in cluster.scene.stops)
         ends = {"finished", *(["budget"] if cluster.has_small_budgets else []), *(["cancelled"] if stopped else [])}
+        if message.agent == "planner":
+            ends.add("repeated")
         if message.answers and message.answers[0][1] not in ends:
             yield f"message {message.id} ended as {message.answers[0]}"
 

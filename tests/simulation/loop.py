@@ -21,7 +21,7 @@ __all__ = ["NODE", "Node", "Order", "SimulatedLoop", "Stuck"]
 
 Order = Literal["first", "uniform", "priorities"]
 """How the next callback is picked: the oldest, any, or the one of the highest priority, where priorities change now and then."""
-_MOST_STEPS = 400_000
+_MOST_STEPS = 1_000_000
 _CHANGES = 0.01
 """How likely a callback that is due has its object's priority changed at a step."""
 

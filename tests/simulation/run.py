@@ -27,7 +27,7 @@ __all__ = ["Outcome", "run_seed", "run_seeds"]
 
 _BATCH = 20
 _MOST_SECONDS = 120
-"""A seed takes a quarter of one. A callback that never returns is ended by this alone."""
+"""Of the processor; a seed takes a quarter of one. A callback that never returns is ended by this alone."""
 _SAY_EVERY = 60.0
 """Seconds between two lines of progress."""
 _graveyard: list[Any] = []
@@ -92,7 +92,7 @@ def run_seeds(seeds: Sequence[int], jobs: int = 2, *, until: float = float("inf"
                 yield msgspec.json.decode(line, type=Outcome)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status:
-            rule = "everything ends" if status == -signal.SIGALRM else "the world goes on"
+            rule = "everything ends" if status == -signal.SIGPROF else "the world goes on"
             yield Outcome(seed=batch[ran], problems=[f"{rule}: the process of the seed ended with {status}"])
             if batch[ran + 1 :]:
                 running.insert(0, _fork(batch[ran + 1 :]))
@@ -111,7 +111,7 @@ def _fork(seeds: Sequence[int]) -> tuple[int, int, Sequence[int]]:
         os.close(read)
         with os.fdopen(write, "wb") as file:
             for seed in seeds:
-                signal.alarm(_MOST_SECONDS)
+                signal.setitimer(signal.ITIMER_PROF, _MOST_SECONDS)
                 file.write(msgspec.json.encode(outcome_of(seed)) + b"\n")
                 file.flush()
         code = 0

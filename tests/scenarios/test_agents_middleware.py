@@ -87,7 +87,59 @@ async def test_tools_that_a_middleware_brings_are_offered_and_run() -> None:
         other = ReActAgent(rt, Says(model.answer), name="other", tools=["echo"])
         refused = (await other.run("go", thread="t")).messages[-2]
         assert refused.failed
-        assert "this agent has echo" in refused.content
+        assert "there is no tool 'remember' for callers" in refused.content
+
+
+class Brings(Middleware):
+    def __init__(self, *tools: Any) -> None:
+        self._tools = tools
+
+    def tools(self, turn: Turn) -> list[Any]:
+        return [*self._tools]
+
+
+async def test_a_tool_that_middleware_brings_is_for_turns_of_its_agents_alone() -> None:
+    @tool
+    def vault(key: str) -> str:
+        return f"the secret of {key}"
+
+    def answer(request: ChatRequest) -> Any:
+        return "done" if request.messages[-1].role == "tool" else [("vault", '{"key": "k"}')]
+
+    async with make([echo]) as rt:
+        brings = Brings(vault)
+        for name in ("one", "two"):
+            agent = ReActAgent(rt, Says(answer), name=name, middleware=[brings])
+            read = [m for m in (await agent.run("go", thread="t")).messages if m.role == "tool"]
+            assert [m.content for m in read] == ["the secret of k"]
+        other = ReActAgent(rt, Says(answer), name="other")
+        refused = (await other.run("go", thread="t")).messages[-2]
+        assert refused.failed
+        assert "only the agents whose middleware brings it can call it" in refused.content
+        for caller in (rt, rt.acting_for("mallory")):
+            result = await caller.call("vault", {"key": "k"}, thread="t")
+            assert result.error is not None
+            assert result.error.code == "tool_not_found"
+        assert [info.name for info in await rt.tools()] == ["echo"]
+        assert [offer.name for offer in await rt.host.offers("t")] == ["echo"]
+
+
+async def test_two_tools_of_one_name_are_refused() -> None:
+    def made(text: str) -> Any:
+        @tool(name="vault")
+        def open_it() -> str:
+            return text
+
+        return open_it
+
+    model = ScriptedModel([[("vault", {})], "done", "done"])
+    async with make([echo]) as rt:
+        await ReActAgent(rt, model, middleware=[Brings(made("a"))]).run("go")
+        for other in (Brings(made("b")), Brings(tool(echo.fn, name="echo"))):
+            with pytest.raises(UsageError, match="the middleware 'Brings' brings a tool: two tools are named"):
+                await ReActAgent(rt, model, name="other", middleware=[other], replace=True).run("go")
+        with pytest.raises(UsageError, match="two tools are named 'vault'"):
+            rt.add(made("c"))
 
 
 async def test_an_edit_adds_drops_narrows_and_instructs() -> None:

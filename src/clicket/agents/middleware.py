@@ -19,7 +19,7 @@ from clicket.agents.entries import Refusal
 from clicket.agents.turn import Turn
 from clicket.agents.turn_limits import Ending, Stopped
 from clicket.agents.verdicts import Ask, Change, Edit, Pass, Refuse, Verdict, verdict_in
-from clicket.errors import MiddlewareFailed, StoreUnavailable, did_you_mean
+from clicket.errors import MiddlewareFailed, StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import AgentState, State
 from clicket.model import ToolCall, ToolError, ToolResult
 from clicket.model.chat import ChatReply, ChatRequest, ToolOffer, ToolUse
@@ -63,7 +63,8 @@ class Middleware:
     @_default
     def tools(self, turn: Turn) -> Sequence[Tool | str] | None:
         """More tools for the next request, beside those of the agent: tools made by `@tool`, or names of tools of the runtime. Also asked
-        when a turn goes on after a crash."""
+        when a turn goes on after a crash. Only turns of agents whose middleware brings a tool can call it. Make each tool once: a
+        runtime has one tool of a name."""
 
     @_default
     def instructions(self, turn: Turn) -> str | None:
@@ -110,7 +111,7 @@ async def _ask(turn: Turn, method: Method, *given: Any) -> Any:
 async def bring_tools(turn: Turn) -> None:
     """Make the tools that middleware brings known to the runtime: calls on record may need them."""
     for method in turn.middleware.tools:
-        await _tools_of(turn, method)
+        turn.decisions.brought.update(await _tools_of(turn, method))
 
 
 async def _tools_of(turn: Turn, method: Method) -> list[str]:
@@ -123,8 +124,10 @@ async def _tools_of(turn: Turn, method: Method) -> list[str]:
             turn.host.refuse_unknown((each,))
             names.append(each)
         elif isinstance(getattr(each, "name", None), str):
-            turn.host.lend(each)
-            names.append(each.name)
+            try:
+                names.append(turn.host.lend_to(turn.agent, each))
+            except UsageError as error:
+                raise UsageError(f"the middleware {method.by!r} brings a tool: {error.message}") from None
         else:
             raise _refused_value(method, given, "a list of tools made by @tool, or of their names")
     return names

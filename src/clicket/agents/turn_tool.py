@@ -156,7 +156,7 @@ class TurnTool(ToolDefaults):
         started = self.starting.pop(run, None)
         lifecycle = self._to_continue(log.entries) if started is None else started[0]
         try:
-            host = self._host.acting_for(ctx.caller, log.scopes, log.requesters)
+            host = self._host.acting_for(ctx.caller, log.scopes, log.requesters).within(self.name)
         except UsageError:  # the runtime closes
             log.hand_back()
         key = (host.caller, thread)

@@ -130,6 +130,9 @@ class Host:
     def asking(self, why: str) -> Host:
         return Host(self._runtime._from(msgspec.structs.replace(self._runtime._origin, asks=why)), self._offers)
 
+    def within(self, tool: str) -> Host:
+        return Host(self._runtime._from(msgspec.structs.replace(self._runtime._origin, within=tool)), self._offers)
+
     # Tools that every caller may call.
 
     def refuse_unknown(self, names: Iterable[str]) -> None:
@@ -265,6 +268,9 @@ class Host:
 
     def lend(self, tool: Tool) -> None:
         self._runtime._registry.lend(tool)
+
+    def lend_to(self, agent: str, tool: Any) -> str:
+        return self._runtime._registry.lend_to(f"agent:{agent}", tool)
 
     def watch(self, watch: Watch) -> None:
         self._engine.journal.observers.listeners.append(_Listener(watch))

@@ -40,6 +40,8 @@ class Registry:
         self._listed: tuple[Tool, ...] | None = None
         """What `listed` returns; None: `tools` has changed."""
         self._inner: dict[str, Registered] = {}
+        self._users: dict[str, set[str]] = {}
+        """Of inner tools that were lent: the tools whose running calls can call them."""
         self._later: dict[str, Callable[[], Tool]] = {}
         self.dependent: set[str] = set()
         """Names of the tools that depend on others."""
@@ -70,6 +72,18 @@ class Registry:
         if own.name not in self.tools:
             self.tools[own.name] = Registered(own, compile_schema(own.input_schema, f"tool {own.name!r}"))
             self._listed = None
+
+    def lend_to(self, user: str, given: Any) -> str:
+        """Add an inner tool that only running calls of the tool `user` can call, and of the other tools that it is lent to; returns its
+        name. A tool of the runtime may be lent, too: every caller can call it. `UsageError`: another tool has its name."""
+        lent = as_tool(given)
+        _check_name(lent)
+        self._refuse_taken(lent)
+        if lent.name not in self.tools:
+            if lent.name not in self._users:
+                self.add_inner(lent)
+            self._users.setdefault(lent.name, set()).add(user)
+        return lent.name
 
     def lend_later(self, name: str, make: Callable[[], Tool]) -> None:
         """Add a tool of clicket's own once a call or an agent names it, in place of one that was added before."""
@@ -161,9 +175,11 @@ class Registry:
             inner = self._inner.get(name) if isinstance(name, str) else None
             if inner is not None:
                 parent = inner.tool.traits.part_of
-                if parent and parent == within:
+                lent = self._users.get(name, ())
+                if within and (within == parent or within in lent):
                     return inner
-                users = f"running calls of {parent!r}" if parent else "clicket's own parts, such as agents,"
+                own = "the agents whose middleware brings it" if lent else "clicket's own parts, such as agents,"
+                users = f"running calls of {parent!r}" if parent else own
                 raise ToolNotFound(f"there is no tool {name!r} for callers: only {users} can call it.") from None
             raise ToolNotFound(
                 f"there is no tool {str(name)[:200]!r}.{did_you_mean(str(name), [each.name for each in self])} "
@@ -197,6 +213,9 @@ class Registry:
     @property
     def names(self) -> frozenset[str]:
         return frozenset(self.tools) | frozenset(self._inner)
+
+    def is_inner(self, name: str) -> bool:
+        return name in self._inner and name not in self.tools
 
     @property
     def inner_names(self) -> frozenset[str]:

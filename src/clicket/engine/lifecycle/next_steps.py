@@ -37,6 +37,7 @@ class NextSteps:
         self._live = core.live
         self._flights = core.flights
         self._phase = core.phase
+        self._registry = core.registry
         self._ending = ending
         self._due_calls = due_calls
         self._acts: dict[NextStep, Callable[[Call], None]] = {
@@ -64,7 +65,9 @@ class NextSteps:
             # The process that runs the call looks for them.
             needs_credentials=bool(tool.options.credentials) and not call.credentials and not leaves_calls,
             may_be_cached=call.cache_key is not None and not call.runs_itself and entry.state is State.PENDING,
-            is_left=leaves_calls and not entry.internal and tool.traits.listed,
+            is_left=leaves_calls
+            and not (entry.internal or self._registry.is_inner(tool.name))
+            and tool.traits.listed,
         )
 
     def _keep(self, call: Call) -> None:

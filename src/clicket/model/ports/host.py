@@ -73,6 +73,10 @@ class AgentHost(Protocol):
         """This host for calls about which a person decides, whatever the policy allows; what it denies is denied."""
         ...
 
+    def within(self, tool: str) -> AgentHost:
+        """This host for calls that a running call of this tool makes: they may be of the tools that are lent to it."""
+        ...
+
     # Tools that every caller may call.
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
@@ -158,6 +162,10 @@ class AgentHost(Protocol):
 
     def lend(self, tool: Any) -> None:
         """Register a tool of clicket's own, under its reserved name, that can be called and is not listed."""
+        ...
+
+    def lend_to(self, agent: str, tool: Any) -> str:
+        """Register a tool that only turns of this agent can call, and of other agents that it is lent to; returns its name."""
         ...
 
     def watch(self, watch: Watch) -> None: ...

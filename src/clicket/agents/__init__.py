@@ -14,6 +14,8 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     model_step, tool_step       ask the model and record its reply; run its tool calls and record their results
     middleware, chain           what surrounds requests and tool calls; its methods in their order
     check, checking             one rule about messages, answers, calls and results; running those of an agent
+    fact_memory, facts          `Memory`: what a model remembers about its caller; the facts in the store
+    todo                        `Todo`: a model's list of steps
     built_in_checks             `pii`, `max_length`, `no_urls_outside`
     check_tool, questions       how a check asks a person
     verdicts                    what middleware and checks decide
@@ -42,12 +44,14 @@ from clicket.agents.agent_result import AgentEvent, AgentResult, Sent, ThreadVie
 from clicket.agents.built_in_checks import max_length, no_urls_outside, pii
 from clicket.agents.check import Check
 from clicket.agents.context_window import ContextWindow
+from clicket.agents.fact_memory import Memory
 from clicket.agents.memory import Page, TurnDocument
 from clicket.agents.middleware import Middleware
 from clicket.agents.model_step import Thinker
 from clicket.agents.plan import Plan, Step
 from clicket.agents.plan_execute import PlanExecuteAgent
 from clicket.agents.react import Loop, ReActAgent
+from clicket.agents.todo import Todo, TodoItem, todo_of
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_lifecycle import Drive
@@ -72,6 +76,7 @@ __all__ = [
     "Edit",
     "Limits",
     "Loop",
+    "Memory",
     "Message",
     "Middleware",
     "Page",
@@ -85,6 +90,8 @@ __all__ = [
     "Stopped",
     "Thinker",
     "ThreadView",
+    "Todo",
+    "TodoItem",
     "Turn",
     "TurnDocument",
     "TurnStopped",
@@ -92,4 +99,5 @@ __all__ = [
     "max_length",
     "no_urls_outside",
     "pii",
+    "todo_of",
 ]

@@ -45,11 +45,11 @@ class Decisions:
         """None: nothing is on record."""
         return self._known.get((step, method.on, method.by, use))
 
-    def last(self, method: Method, default: T) -> T:
+    def last(self, method: str, middleware: str, default: T) -> T:
         """The last decision of a method, of any step; `default` if there is none."""
         found = default
         for (_, on, by, _), value in self._known.items():
-            if on == method.on and by == method.by:
+            if on == method and by == middleware:
                 found = value
         return found
 

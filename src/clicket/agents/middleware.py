@@ -165,7 +165,7 @@ async def _lasting(turn: Turn, method: Method, ask: Callable[[Turn, Method], Awa
     if known is not None:
         return known
     value = await ask(turn, method)
-    if not method.is_derived and value != turn.decisions.last(method, empty):
+    if not method.is_derived and value != turn.decisions.last(method.on, method.by, empty):
         turn.record_decision(method, value, step=step)
     return value
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.agents import Agent, Check, ReActAgent
+from clicket.agents import Agent, Check, Memory, ReActAgent, Todo
 from clicket.agents.built_in_checks import BUILT_IN
 from clicket.agents.plan_execute import PlanExecuteAgent
 from clicket.errors import ClicketError, NotFound, UsageError, did_you_mean
@@ -35,6 +35,8 @@ _OPTIONS: dict[str, Any] = {
     "output": dict[str, Any] | str,
     "output_retries": int,
     "checks": list[dict[str, Any]],
+    "memory": str,
+    "todo": bool,
     **dict.fromkeys(_WHOLE, int),
     **dict.fromkeys(("max_calls", "max_tokens", "max_repeats"), int | None),
     **dict.fromkeys(("max_cost", "max_seconds"), float | None),
@@ -150,9 +152,23 @@ def _declared(name: str, table: Any, place: str, known_tools: Collection[str] | 
         given["checks"] = [
             check for number, each in enumerate(given["checks"], 1) for check in _checks(place, number, each)
         ]
+    brought = _middleware(place, given)
+    if brought:
+        given["middleware"] = brought
     if "executor" in table:
         given["executor"] = _model(place, "executor", table["executor"])
     return Declared(name=name, kind=kind, model=_model(place, "model", table["model"]), options=given)
+
+
+def _middleware(place: str, given: dict[str, Any]) -> list[object]:
+    """Takes the keys that stand for middleware."""
+    made: list[object] = []
+    if "memory" in given:
+        try:
+            made.append(Memory(given.pop("memory")))
+        except UsageError as error:
+            raise UsageError(f"{place}: memory: {error.message}") from None
+    return [*made, Todo()] if given.pop("todo", False) else made
 
 
 def _checked(place: str, key: str, value: Any, kind: Any) -> Any:

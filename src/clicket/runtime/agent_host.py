@@ -11,7 +11,7 @@ from typing import Any, Protocol, Unpack
 import msgspec
 
 from clicket.engine import CallHandle, Engine
-from clicket.engine.executors import entries_in, grant, keep_files, name_of, read_artifact
+from clicket.engine.executors import CallerDocuments, entries_in, grant, keep_files, name_of, read_artifact
 from clicket.engine.hub import ThreadHub
 from clicket.engine.journal import Entry, Fenced
 from clicket.engine.live_call import Call, Origin
@@ -20,22 +20,18 @@ from clicket.engine.spend import SpendBook
 from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.model import Arguments, CallOptions, Event, Record, ToolCall, ToolResult, fold, read
 from clicket.model.chat import ToolOffer
-from clicket.model.codec import decode, encode
 from clicket.model.files import File, FileRef
 from clicket.model.names import AGENT_TAG
 from clicket.model.ports import Clock, Duplicate, Query, Records, Store, Stored, agree
 from clicket.model.ports.host import Taken, Watch
 from clicket.model.request import checked
 from clicket.model.waits import PEOPLE
-from clicket.safety.vault import has_marker, hide, holds_secret
 from clicket.tools import Registry, Tool
 from clicket.tools.search import FIND_TOOLS, FindTools
 
 __all__ = ["Host", "has_turn", "sweep_idle_threads", "work_off_queues"]
 
 logger = logging.getLogger("clicket.hub")
-_DOCUMENT = "paper"
-_SEALED = b'{"sealed":"'
 _NOTHING: frozenset[str] = frozenset()
 _MAX_OPEN = 100
 """Open calls of one thread that are looked at."""
@@ -243,20 +239,16 @@ class Host:
     async def release_calls(self, thread: str) -> None:
         await self._engine.store.release(self.caller, thread)
 
+    @property
+    def documents(self) -> CallerDocuments:
+        engine = self._engine
+        return CallerDocuments(engine.store, engine.vault, self.caller, engine.clock)
+
     def protect(self, kind: str, key: str, body: bytes) -> bytes:
-        text = body.decode()
-        if not has_marker(text) or not holds_secret(text):
-            return body
-        vault = self._engine.vault
-        if vault.seals:
-            return encode({"sealed": vault.seal((self.caller, kind, key), _DOCUMENT, body)})
-        return encode(hide(decode(body), None))
+        return self.documents.protect(kind, key, body)
 
     def reveal(self, kind: str, key: str, body: bytes) -> bytes | None:
-        if not body.startswith(_SEALED):
-            return body
-        sealed = decode(body).get("sealed")
-        return self._engine.vault.unsealed((self.caller, kind, key), _DOCUMENT, sealed)
+        return self.documents.reveal(kind, key, body)
 
     async def allow(self, artifact: str) -> None:
         engine = self._engine
@@ -450,12 +442,11 @@ async def _calls_of_threads(engine: Engine, calls: Sequence[Stored]) -> Collecti
     from clicket.agents.memory import HEAD
     from clicket.agents.thread_retention import kept_by_threads
 
-    def reveal(caller: str, key: str, body: bytes) -> bytes | None:
-        if not body.startswith(_SEALED):
-            return body
-        return engine.vault.unsealed((caller, HEAD, key), _DOCUMENT, decode(body).get("sealed"))
-
     store = engine.store
+
+    def reveal(caller: str, key: str, body: bytes) -> bytes | None:
+        return CallerDocuments(store, engine.vault, caller, engine.clock).reveal(HEAD, key, body)
+
     before = _idle_before(engine)
     return await kept_by_threads(store, before, reveal, partial(has_turn, store, before), calls)
 

@@ -29,6 +29,7 @@ from clicket.runtime.schedules import BlockingSchedules, Schedule
 from clicket.runtime.settings import RuntimeOptions, Settings
 from clicket.runtime.views.credentials import BlockingCredentials
 from clicket.runtime.views.grants import BlockingGrants
+from clicket.runtime.views.memory import BlockingMemory
 from clicket.runtime.views.notices import BlockingNotices
 from clicket.runtime.views.spend import BlockingSpend
 from clicket.runtime.views.threads import ThreadPage
@@ -322,6 +323,11 @@ class Runtime:
     def credentials(self) -> BlockingCredentials:
         """Credentials of callers: `rt.credentials.put("github", token)`, `list()`, `revoke("github")`, `link("github")`."""
         return BlockingCredentials(lambda: self._runtime.credentials, self._wait)
+
+    @property
+    def memory(self) -> BlockingMemory:
+        """What agents remember about a caller: `rt.memory.list(caller="u1")`, `add(text)`, `edit(id, text)`, `forget(id)`."""
+        return BlockingMemory(lambda: self._runtime.memory, self._wait)
 
     @property
     def spend(self) -> BlockingSpend:

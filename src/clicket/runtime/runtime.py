@@ -42,6 +42,7 @@ from clicket.runtime.views.audit import Audit
 from clicket.runtime.views.cache import Cache, cache_settings
 from clicket.runtime.views.credentials import credentials
 from clicket.runtime.views.grants import Grants
+from clicket.runtime.views.memory import memory
 from clicket.runtime.views.notices import notices
 from clicket.runtime.views.queue import queue
 from clicket.runtime.views.report import anomalies, report
@@ -479,5 +480,5 @@ class Runtime:
         return [info(tool) for tool in self._registry if forbids is None or forbids(tool) is None]
 
     report, anomalies, queue, threads, series = report, anomalies, queue, threads, series
-    spend, notices, schedules, credentials = spend, notices, schedules, credentials
+    spend, notices, schedules, credentials, memory = spend, notices, schedules, credentials, memory
     artifact, artifact_stream, put_artifact = artifact, artifact_stream, put_artifact

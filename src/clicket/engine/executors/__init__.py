@@ -15,6 +15,7 @@
 - `checkpoints`, `turn_log`: what a tool keeps for its next attempt; the steps of an agent's turn
 - `inputs`: questions of a running body to a person
 - `kept_files`: images and files of results and messages become artifacts
+- `caller_documents`: documents of one caller, sealed where they hold a secret
 - `artifacts`: bytes by content hash, and who may read them
 - `tracebacks`: where a body raised, as bounded text
 - `loop_watch`: notices bodies that block the event loop
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         spooled,
         unknown,
     )
+    from clicket.engine.executors.caller_documents import SEALED, CallerDocuments
     from clicket.engine.executors.kept_files import MAX_FILES, keep_files
     from clicket.engine.executors.lanes import PREPARED, lane_of
     from clicket.engine.executors.lent_credentials import LentCredentials
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from clicket.engine.executors.processes import ProcessPool
     from clicket.engine.executors.ray.cluster import Cluster, check_ray
     from clicket.engine.executors.retry import backoff, describe, transient
-    from clicket.engine.executors.sink import CallSink, gave_token, progress_data, turn_log_of
+    from clicket.engine.executors.sink import CallSink, documents_of, gave_token, progress_data, turn_log_of
     from clicket.engine.executors.spool import Spool
     from clicket.engine.executors.stopping import (
         Parked,
@@ -73,8 +75,10 @@ __all__ = [
     "MAX_FILES",
     "PREPARED",
     "RUNTIME",
+    "SEALED",
     "ArtifactSource",
     "CallSink",
+    "CallerDocuments",
     "Cluster",
     "LentCredentials",
     "Limiter",
@@ -93,6 +97,7 @@ __all__ = [
     "check_ray",
     "chunks_of",
     "describe",
+    "documents_of",
     "entries_in",
     "explain",
     "gave_token",
@@ -119,6 +124,7 @@ __all__ = [
 
 _HOMES = {
     "artifacts": "GRANT ArtifactSource artifact_stream chunks_of grant granted name_of put_artifact read_artifact spooled unknown",
+    "caller_documents": "SEALED CallerDocuments",
     "kept_files": "MAX_FILES keep_files",
     "lent_credentials": "LentCredentials",
     "limiter": "RUNTIME Limiter",
@@ -127,7 +133,7 @@ _HOMES = {
     "ray.cluster": "Cluster check_ray",
     "retry": "backoff describe transient",
     "lanes": "PREPARED lane_of",
-    "sink": "CallSink gave_token progress_data turn_log_of",
+    "sink": "CallSink documents_of gave_token progress_data turn_log_of",
     "spool": "Spool",
     "stopping": "Parked Stopped attempt_of can_stop cancel_with_caller explain is_abandoned park state_of stop "
     "stop_error",

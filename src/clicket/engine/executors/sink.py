@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from clicket.engine.executors.artifacts import ArtifactSource, chunks_of, grant, name_of, read_artifact, spooled
+from clicket.engine.executors.caller_documents import CallerDocuments
 from clicket.engine.executors.checkpoints import Checkpoints
 from clicket.engine.executors.inputs import Questions
 from clicket.engine.executors.lent_credentials import LentCredentials
@@ -40,6 +41,7 @@ __all__ = [
     "CallSink",
     "SinkParts",
     "context_for",
+    "documents_of",
     "gave_token",
     "progress_data",
     "questions",
@@ -342,6 +344,10 @@ class CallSink:
         )
         self._journal.commit(self._call.entry)
 
+    @property
+    def documents(self) -> CallerDocuments:
+        return CallerDocuments(self._store, self._vault, self._call.caller, self._journal.clock)
+
     def turn_log(self) -> TurnLog:
         return TurnLog(self._journal, self._vault, self._call)
 
@@ -368,6 +374,12 @@ def gave_token(call: Call) -> bool:
     """Has the body of the call's attempt asked for its token? From then on another system may end the call."""
     sink: CallSink | None = None if call.attempt is None else call.attempt.sink
     return sink is not None and sink.gave_token
+
+
+def documents_of(ctx: ToolContext) -> CallerDocuments:
+    """What an async tool of clicket's own keeps for the call's caller."""
+    assert isinstance(ctx.sink, CallSink), "such a tool runs on the loop"
+    return ctx.sink.documents
 
 
 def turn_log_of(ctx: ToolContext) -> TurnLog:

@@ -65,9 +65,7 @@ class NextSteps:
             # The process that runs the call looks for them.
             needs_credentials=bool(tool.options.credentials) and not call.credentials and not leaves_calls,
             may_be_cached=call.cache_key is not None and not call.runs_itself and entry.state is State.PENDING,
-            is_left=leaves_calls
-            and not (entry.internal or self._registry.is_inner(tool.name))
-            and tool.traits.listed,
+            is_left=leaves_calls and not (entry.internal or self._registry.is_inner(tool.name)) and tool.traits.listed,
         )
 
     def _keep(self, call: Call) -> None:

@@ -144,6 +144,11 @@ class AgentHost(Protocol):
         """Calls in this thread that were kept as parts of an agent's turns are subject to retention again."""
         ...
 
+    @property
+    def documents(self) -> Any:
+        """The caller's documents, see `clicket.engine.executors.CallerDocuments`."""
+        ...
+
     def protect(self, kind: str, key: str, body: bytes) -> bytes:
         """A document's body for the store: sealed or masked if it holds a secret."""
         ...

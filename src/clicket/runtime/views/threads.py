@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from clicket.engine import Engine
+from clicket.engine.executors import SEALED, CallerDocuments
 from clicket.engine.live_call import Origin
 from clicket.errors import UsageError
 from clicket.kernel import AgentState, State
@@ -27,7 +28,6 @@ _AT_ONCE = 20
 _MAX_LOOKED_AT = 10_000
 """Calls that one page looks at: a page may be short, and still have a cursor."""
 _TURN = "agent:"
-_SEALED = b'{"sealed":"'
 Reveal = Callable[[str, str, bytes], bytes | None]
 """`reveal(caller, key, body)`: the head of an agent's thread, unsealed; None: it cannot be opened here."""
 
@@ -80,14 +80,14 @@ async def threads(runtime: _Runtime, *, limit: int = 100, cursor: str | None = N
 
     `limit` is up to 1,000; `cursor` of one page fetches the next.
     """
-    vault = runtime._opened.vault
+    engine = runtime._opened
 
     def reveal(caller: str, key: str, body: bytes) -> bytes | None:
         from clicket.agents.memory import HEAD
 
-        return vault.unsealed((caller, HEAD, key), "paper", msgspec.json.decode(body).get("sealed"))
+        return CallerDocuments(engine.store, engine.vault, caller, engine.clock).reveal(HEAD, key, body)
 
-    return await list_threads(runtime._opened.store, runtime._caller, limit, cursor, reveal)
+    return await list_threads(engine.store, runtime._caller, limit, cursor, reveal)
 
 
 async def list_threads(
@@ -250,7 +250,7 @@ class _Listing:
         from clicket.agents.memory import Head
 
         shown: bytes | None = body
-        if body.startswith(_SEALED):
+        if body.startswith(SEALED):
             shown = None if self._reveal is None else self._reveal(caller, key, body)
         try:
             return None if shown is None else msgspec.json.decode(shown, type=Head)

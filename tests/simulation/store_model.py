@@ -610,6 +610,9 @@ class StoreModel:
             self.pins, self.artifacts = pins, artifacts
         return Sweep(artifacts=number, bytes=size)
 
+    def unpin(self, names: Iterable[str]) -> None:
+        self.pins.update({name: 0.0 for name in names if name in self.pins})
+
     def set_kept(self, keys: Iterable[int]) -> None:
         for key in keys:
             if key in self.calls:
@@ -1027,6 +1030,15 @@ class ModelSession:
             calls=swept.calls, artifacts=swept.artifacts + pins.artifacts, bytes=swept.bytes + pins.bytes,
             more=len(step) == limit,
         )  # fmt: skip
+
+    async def remove(self, keys: Sequence[int]) -> Sweep:
+        def ended() -> list[int]:
+            return [key for key in keys if key in self.model.calls and self.model.calls[key].ended_at is not None]
+
+        return await self._ask("remove", lambda: self.model.remove(ended()))
+
+    async def unpin(self, names: Sequence[str]) -> None:
+        await self._ask("unpin", lambda: self.model.unpin(names))
 
     async def release(self, caller: str, thread: str) -> None:
         await self._ask("release", lambda: self.model.release(caller, thread))

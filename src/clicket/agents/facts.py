@@ -15,8 +15,9 @@ from clicket.engine.executors import CallerDocuments
 from clicket.errors import ClicketError, InvalidInput, NotFound, StoreUnavailable, did_you_mean
 from clicket.model.codec import encode
 from clicket.model.fact import Fact
+from clicket.model.ports import StoredDocument
 
-__all__ = ["MEMORY", "Facts"]
+__all__ = ["MEMORY", "Facts", "facts_in"]
 
 MEMORY = "agent.memory"
 """The kind of the documents."""
@@ -117,18 +118,24 @@ class Facts:
         document = now[0] if now is not None else await documents.records.document(MEMORY, key)
         if document is None:
             return [], 0
-        body = documents.reveal(MEMORY, key, document.body)
-        try:
-            if body is None:
-                raise ValueError("it is sealed, and no key of this runtime opens it")  # reported below
-            return _facts.decode(body), document.version
-        except (msgspec.MsgspecError, ValueError) as error:
+        found = facts_in(documents, document)
+        if found is None:
             raise ClicketError(
-                f"the memory {key!r} cannot be read ({error}). Set the secret_key that wrote it, or restore a backup."
-            ) from error
+                f"the memory {key!r} cannot be read. Set the secret_key that wrote it, or restore a backup; rt.forget removes it."
+            )
+        return found, document.version
 
     def _key(self, agent: str) -> str:
         return f"{quote(self._documents.caller, safe='')}/{agent or _SHARED}"
+
+
+def facts_in(documents: CallerDocuments, document: StoredDocument) -> list[Fact] | None:
+    """None: another program wrote it, or no key of this process opens it."""
+    try:
+        body = documents.reveal(MEMORY, document.key, document.body)
+        return None if body is None else _facts.decode(body)
+    except (msgspec.MsgspecError, ValueError):
+        return None
 
 
 def _checked(text: str) -> str:

@@ -19,7 +19,7 @@ from clicket.model.codec import encode
 from clicket.model.files import FileRef
 from clicket.model.ports import AgentHost, DocumentWrite, StoredDocument
 
-__all__ = ["HELD", "QUEUE", "Mailbox", "QueuedMessage", "When", "waiting"]
+__all__ = ["HELD", "OF_QUEUES", "QUEUE", "Mailbox", "QueuedMessage", "When", "waiting"]
 
 QUEUE = "agent.queue"
 SENT = "agent.sent"
@@ -28,6 +28,8 @@ HELD = "agent.queue.held"
 """The queue of a thread whose turn was stopped: nothing of it begins."""
 BELL = "agent.bell"
 """Its version changes with each message, so that a turn need not look for messages at each step, nor in a thread that never got one."""
+OF_QUEUES = (SENT, HELD, BELL)
+"""The kinds of the documents beside the messages."""
 When = Literal["next", "now", "interrupt"]
 _ATTEMPTS = 50
 _MAX_WAITING = 100

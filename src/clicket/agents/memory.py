@@ -154,7 +154,8 @@ class Memory:
         key = key_of(host.caller, thread, self._agent)
         head, version = await self.head(host, thread)
         known = self.cached.get(key)
-        if known is None or known.version != version:
+        # A thread that was removed and made anew may have come to the same version.
+        if known is None or known.version != version or known.head != head:
             messages = await self._messages(host, thread, head.since - 1, head.turns)
             known = Known(head, version, messages, _size(messages))
         self._remember(key, known)
@@ -247,15 +248,15 @@ class Memory:
                 thread=thread,
             )
             if await host.records.put_document(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
-                self._follow(key, new, version, kept)
+                self._follow(key, head, new, version, kept)
                 return kept
         raise StoreUnavailable(f"too many processes write thread {thread!r} at once; its turn {turn.turn} is stored.")
 
-    def _follow(self, key: str, head: Head, version: int, turn: TurnDocument) -> None:
+    def _follow(self, key: str, before: Head, head: Head, version: int, turn: TurnDocument) -> None:
         known = self.cached.get(key)
         if known is None and version == 0:
-            known = Known(head, 0, [], 0)
-        if known is not None and known.version == version:
+            known = Known(before, 0, [], 0)
+        if known is not None and known.version == version and known.head == before:
             messages = [*known.messages, *turn.messages]
             size = known.size + _size(turn.messages)
             self._remember(key, Known(head, version + 1, messages, size))

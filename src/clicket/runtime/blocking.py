@@ -16,6 +16,7 @@ from clicket.engine.stages import Policy
 from clicket.errors import UsageError
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
+from clicket.model.forgotten import Forgotten
 from clicket.model.grant import GrantTerms
 from clicket.model.ports import Handle
 from clicket.model.queue import QueueReport
@@ -323,6 +324,11 @@ class Runtime:
     def credentials(self) -> BlockingCredentials:
         """Credentials of callers: `rt.credentials.put("github", token)`, `list()`, `revoke("github")`, `link("github")`."""
         return BlockingCredentials(lambda: self._runtime.credentials, self._wait)
+
+    def forget(self, *, caller: str | None = None, by: str = "") -> Forgotten:
+        """Remove what the store has of one caller; see `clicket.Runtime.forget`."""
+        report: Forgotten = self._wait(self._runtime.forget(caller=caller, by=by))
+        return report
 
     @property
     def memory(self) -> BlockingMemory:

@@ -31,6 +31,7 @@ from clicket.runtime.calls.batch import as_request, in_order
 from clicket.runtime.calls.bulk import bulk
 from clicket.runtime.calls.dead_letters import dead, requeue
 from clicket.runtime.calls.external_calls import check_token, complete, emit, fail, heartbeat, report_progress
+from clicket.runtime.calls.forget import forget
 from clicket.runtime.calls.history import HistoryOptions, find_calls
 from clicket.runtime.calls.subscription import EventFilter, Subscription
 from clicket.runtime.calls.unknown_outcomes import resolve, unknown
@@ -481,4 +482,5 @@ class Runtime:
 
     report, anomalies, queue, threads, series = report, anomalies, queue, threads, series
     spend, notices, schedules, credentials, memory = spend, notices, schedules, credentials, memory
+    forget = forget
     artifact, artifact_stream, put_artifact = artifact, artifact_stream, put_artifact

@@ -394,6 +394,21 @@ class MemoryStore:
             if call.kept and call.caller == caller and call.thread == thread:
                 call.kept = False
 
+    async def remove(self, keys: Sequence[int]) -> Sweep:
+        self._check_open()
+        ended = set(self._ended)
+        swept = Sweep()
+        for key in ended.intersection(keys):
+            swept.calls += 1
+            swept.bytes += self._calls[key].weight
+            swept.artifacts += self._remove(key)
+        self._ended = deque(key for key in self._ended if key in self._calls)
+        return swept
+
+    async def unpin(self, names: Sequence[str]) -> None:
+        self._check_open()
+        self._pins.update(dict.fromkeys(self._pins.keys() & set(names), 0.0))
+
     def _end_pins(self, now: float, *, dry: bool) -> Sweep:
         """What no call names goes with its pin; the rest goes with its last call."""
         swept = Sweep()

@@ -81,6 +81,19 @@ class KeptOutcomes:
             if not self._swept_to:
                 return
 
+    async def forget(self, caller: str) -> None:
+        """Remove all outcomes of a caller."""
+        after = ""
+        while True:
+            page = await self._store.documents(_KIND, after=after, limit=_STEP)
+            for document in page:
+                events = _events("", document)
+                if events and events[0].data.get("caller", "") == caller:
+                    await self._store.delete_document(_KIND, document.key)
+            if len(page) < _STEP:
+                return
+            after = page[-1].key
+
 
 def _is_named_by_caller(stored: Stored) -> bool:
     """A call without an id of its own has its idempotency key for one. Turns of agents are found by their threads."""

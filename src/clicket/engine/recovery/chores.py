@@ -182,6 +182,19 @@ class Chores:
             await callback(going)
         return kept
 
+    async def forget_calls(self, calls: list[Stored]) -> int:
+        """Remove ended calls, whatever retention says; how many there were. Their ids are free again. What they have cost stays in the
+        ledger."""
+        await self._costs.keep(calls)
+        for callback in self.before_removal:
+            if callback != self._kept.keep:
+                await callback(calls)
+        return (await self._store.remove([stored.key for stored in calls])).calls
+
+    async def forget_outcomes(self, caller: str) -> None:
+        """Remove the outcomes of the caller's calls that retention has removed."""
+        await self._kept.forget(caller)
+
     async def sweep_all(self) -> None:
         """Remove old records, and close idle sessions of tools."""
         await self.sweep()

@@ -453,6 +453,14 @@ class Retention(Protocol):
         """The calls of this thread that `on_remove` wanted to be kept are subject to sweeps again."""
         ...
 
+    async def remove(self, keys: Sequence[int]) -> Sweep:
+        """Remove those of these calls that have ended, whatever keeps them. What they name goes as it does with a sweep."""
+        ...
+
+    async def unpin(self, names: Sequence[str]) -> None:
+        """The pins of these artifacts are over: the next sweep removes those that no call names."""
+        ...
+
     async def size(self) -> int:
         """Bytes on disk, or an estimate of bytes in memory."""
         ...

@@ -96,16 +96,24 @@ class Retention:
             if kept:
                 await self._pool.query(_KEEP, sorted(kept))
                 keys = [key for key in keys if key not in kept]
-        ((number, weight, names),) = await self._pool.query(
-            "SELECT number, weight, names FROM remove_calls($1::bigint[])", keys
-        )
-        swept = Sweep(calls=number, artifacts=artifacts, bytes=weight + size, more=more)
-        if names:
-            sized = await self._pool.query("SELECT name, size FROM blobs WHERE name = ANY ($1::text[])", names)
-            swept.artifacts += (await self._remove_blobs(sized))[0]
+        swept = await self.remove(keys)
+        swept.artifacts += artifacts
+        swept.bytes += size
+        swept.more = more
         if not more:
             await self._pool.query(_FORGET_PUTS)
             swept.artifacts += (await self._remove_blobs(await self._pool.query(_UNNAMED, limit)))[0]
+        return swept
+
+    async def remove(self, keys: Sequence[int]) -> Sweep:
+        """Remove those that have ended."""
+        ((number, weight, names),) = await self._pool.query(
+            "SELECT number, weight, names FROM remove_calls($1::bigint[])", list(keys)
+        )
+        swept = Sweep(calls=number, bytes=weight)
+        if names:
+            sized = await self._pool.query("SELECT name, size FROM blobs WHERE name = ANY ($1::text[])", names)
+            swept.artifacts = (await self._remove_blobs(sized))[0]
         return swept
 
     async def release(self, caller: str, thread: str) -> None:

@@ -233,6 +233,12 @@ class PostgresStore:
         if storable(caller) and storable(thread):
             await self._open.retention.release(caller, thread)
 
+    async def remove(self, keys: Sequence[int]) -> Sweep:
+        return await self._open.retention.remove(keys)
+
+    async def unpin(self, names: Sequence[str]) -> None:
+        await self._open.pool.query("UPDATE pins SET until = 0 WHERE name = ANY ($1::text[])", list(names))
+
     async def size(self) -> int:
         sql = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
             WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -12,7 +12,7 @@ from clicket.model.ports import Keep, OnRemove, Sweep
 from clicket.stores.redis.rows import stored
 from clicket.stores.redis.session import Session
 
-__all__ = ["announced_sweep", "count_over", "release", "sweep", "totals"]
+__all__ = ["announced_sweep", "count_over", "release", "remove", "sweep", "totals"]
 
 _STEP = 50
 _REMOVE_STEP = 20
@@ -51,16 +51,26 @@ async def announced_sweep(session: Session, keep: Keep, limit: int, on_remove: O
         if kept:
             await session.write("keep_calls", {"keys": sorted(kept)})
             few = [key for key in few if key not in kept]
-        calls, size, artifacts = await session.write("remove", {"keys": few})
-        swept.calls += calls
-        swept.bytes += size
-        swept.artifacts += artifacts
+        _add(swept, await remove(session, few))
     rest = await sweep(session, Keep(now=keep.now), limit)  # what expired by itself, and artifacts that nothing names
-    swept.artifacts += rest.artifacts
-    swept.bytes += rest.bytes
-    swept.calls += rest.calls
+    _add(swept, rest)
     swept.more = swept.more or rest.more
     return swept
+
+
+async def remove(session: Session, keys: Sequence[int]) -> Sweep:
+    """Remove those that have ended."""
+    swept = Sweep()
+    for at in range(0, len(keys), _REMOVE_STEP):
+        calls, size, artifacts = await session.write("remove", {"keys": list(keys[at : at + _REMOVE_STEP])})
+        _add(swept, Sweep(calls=calls, bytes=size, artifacts=artifacts))
+    return swept
+
+
+def _add(swept: Sweep, more: Sweep) -> None:
+    swept.calls += more.calls
+    swept.bytes += more.bytes
+    swept.artifacts += more.artifacts
 
 
 async def release(session: Session, caller: str, thread: str, keep: int | None) -> None:

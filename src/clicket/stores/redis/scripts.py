@@ -55,6 +55,7 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "cache_clear": (_SMALL, ("write", "cache")),
     "cache_sweep": (_SMALL, ("write", "cache")),
     "pins_end": (_SMALL, ("write",)),
+    "unpin": (_SMALL, ("write",)),
     "of_keys": (_READS, ("read", "rows")),
     "remove": (_SMALL, ("write", "calls")),
     "keep_calls": (_SMALL, ("write", "calls")),

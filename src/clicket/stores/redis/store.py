@@ -397,6 +397,12 @@ class RedisStore:
         with contextlib.suppress(Unstorable):  # text that cannot be written was never stored
             await retention.release(self._ready().session, caller, thread, self._keep)
 
+    async def remove(self, keys: Sequence[int]) -> Sweep:
+        return await retention.remove(self._ready().session, keys)
+
+    async def unpin(self, names: Sequence[str]) -> None:
+        await self._ready().session.write("unpin", {"names": list(names)})
+
     # What is kept beside calls.
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:

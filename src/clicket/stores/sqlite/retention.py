@@ -14,7 +14,7 @@ from clicket.stores.sqlite.schema import EVENT_BITS
 
 __all__ = [
     "SPARE_PAGES", "SweepPlan", "count_over", "end_pins", "give_back", "kept_artifacts", "loose_pins", "next_over", "pin", "release",
-    "sweep",
+    "remove", "sweep", "unpin",
 ]  # fmt: skip
 
 _KEYS = "(SELECT value FROM json_each(?1))"
@@ -96,6 +96,12 @@ def sweep(connection: apsw.Connection, going: dict[int, int], kept: Collection[i
     return Sweep(calls=len(going), bytes=sum(going.values()), more=more)
 
 
+def remove(connection: apsw.Connection, keys: Collection[int]) -> Sweep:
+    """Remove those that have ended."""
+    sql = f"SELECT key, bytes FROM calls WHERE key IN {_KEYS} AND ended_at IS NOT NULL"  # noqa: S608  # a constant
+    return sweep(connection, dict(connection.execute(sql, (encode(list(keys)).decode(),))), (), more=False)
+
+
 def release(connection: apsw.Connection, caller: str, thread: str, limit: int) -> bool:
     """Let sweeps remove calls of a thread that were kept. True: there may be more."""
     sql = """UPDATE calls SET kept = NULL WHERE key IN (
@@ -126,6 +132,11 @@ def give_back(connection: apsw.Connection) -> bool:
 def pin(connection: apsw.Connection, name: str, until: float) -> None:
     sql = "INSERT INTO pins VALUES (?, ?) ON CONFLICT DO UPDATE SET until = max(until, excluded.until)"
     connection.execute(sql, (name, until))
+
+
+def unpin(connection: apsw.Connection, names: Collection[str]) -> None:
+    sql = "UPDATE pins SET until = 0 WHERE name IN (SELECT value FROM json_each(?))"
+    connection.execute(sql, (encode(list(names)).decode(),))
 
 
 def loose_pins(connection: apsw.Connection, now: float) -> tuple[int, list[str]]:

@@ -329,6 +329,12 @@ class SqliteStore:
     async def release(self, caller: str, thread: str) -> None:
         await self._sweeps.release(caller, thread)
 
+    async def remove(self, keys: Sequence[int]) -> Sweep:
+        return await self._write(lambda c: retention.remove(c, keys))
+
+    async def unpin(self, names: Sequence[str]) -> None:
+        await self._write(lambda c: retention.unpin(c, names))
+
     # What is kept beside calls.
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:

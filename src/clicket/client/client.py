@@ -23,6 +23,7 @@ from clicket.client.external_calls import complete, emit, fail, heartbeat, repor
 from clicket.client.files import upload
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
+from clicket.client.memory import Memory
 from clicket.client.notices import Notices
 from clicket.client.request_body import MAX_ARGUMENTS, body_of, written_arguments
 from clicket.client.schedules import Schedules
@@ -37,6 +38,7 @@ from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
 from clicket.model.arguments import parse_arguments
+from clicket.model.forgotten import Forgotten
 from clicket.model.ids import new_id as new_id_of_call
 from clicket.model.queue import QueueReport
 from clicket.model.request import checked, request_of
@@ -308,6 +310,16 @@ class Client:
     def credentials(self) -> Credentials:
         """Credentials of this key: `await rt.credentials.put("github", token)`, `list()`, `revoke("github")`, `link("github")`."""
         return Credentials(self._connection)
+
+    @property
+    def memory(self) -> Memory:
+        """What agents remember about this key: `await rt.memory.list()`, `add(text)`, `edit(id, text)`, `forget(id)`."""
+        return Memory(self._connection)
+
+    async def forget(self, *, caller: str | None = None, by: str = "") -> Forgotten:
+        """Remove everything that the server keeps of this key, or, with the scope `admin`, of another caller. `by` is not sent: the key's
+        name is recorded."""
+        return await self._connection.read("POST", "/forget", Forgotten, query={"caller": caller})
 
     @property
     def spend(self) -> Spend:

@@ -50,6 +50,7 @@ from clicket.server.grants import Grants
 from clicket.server.health import HealthHandlers
 from clicket.server.host_check import HostCheck
 from clicket.server.mcp import McpRoute, mcp_route
+from clicket.server.memory import MemoryHandlers
 from clicket.server.middleware import AccessMiddleware
 from clicket.server.operations import Operation, PublicPaths
 from clicket.server.options import Options, with_settings
@@ -216,6 +217,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *ApprovalPageHandlers(runtime, body_reader).operations(),
         *GrantHandlers(runtime).operations(),
         *CredentialHandlers(body_reader).operations(),
+        *MemoryHandlers(body_reader).operations(),
         *ConnectPageHandlers(runtime, body_reader).operations(),
         *artifacts.operations(),
         *threads.OPERATIONS,

@@ -15,6 +15,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `notices`: what webhooks got; sending one again
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
 - `report`, `series`, `spend`: statistics; statistics over time; tokens and money
+- `memory`: what agents remember about a caller, and forgetting one
 - `keys`, `credentials`: API keys of the server; credentials of callers for services outside
 """
 
@@ -108,6 +109,11 @@ COMMANDS: dict[str, Entry] = {
         "gc",
         "Remove ended calls and their artifacts that are older than the retention, or exceed another limit.",
     ),
+    "forget": Entry(
+        "memory",
+        "forget",
+        "Remove everything that the store has of a caller: threads, calls and their outcomes, artifacts, memory and queued messages.",
+    ),
     "config": Entry("config", "config", "Show each setting and the source of its value."),
     "bench": Entry(
         "bench",
@@ -145,6 +151,14 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
                 "link",
                 "Print a link to the server's page on which a person connects an account. It works once.",
             ),
+        },
+    ),
+    "memory": (
+        "What agents remember about a caller: edit, forget. Without a subcommand: list.",
+        {
+            "list": Entry("memory", "list_facts", "List what agents remember about a caller."),
+            "edit": Entry("memory", "edit_fact", "Replace the text of a fact. The next turns read the new one."),
+            "forget": Entry("memory", "forget_fact", "Forget one fact."),
         },
     ),
     "workers": (
@@ -193,5 +207,5 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
 }
 """Commands with subcommands: the name, its help, and the subcommands."""
 
-ALONE = frozenset({"credentials", "grants", "schedules", "workers"})
+ALONE = frozenset({"credentials", "grants", "memory", "schedules", "workers"})
 """First words that may stand alone: they mean `list`."""

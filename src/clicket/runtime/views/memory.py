@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clicket import system
 from clicket.engine import Engine
 from clicket.engine.executors import CallerDocuments
-from clicket.errors import PermissionDenied
+from clicket.errors import PermissionDenied, UsageError
 from clicket.model.fact import Fact
 
 if TYPE_CHECKING:  # a runtime without agents does not load them
     from clicket.agents.facts import Facts
 
 __all__ = ["BlockingMemory", "MemoryView", "memory"]
+
+_AGENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class MemoryView:
@@ -33,6 +36,8 @@ class MemoryView:
 
     async def add(self, text: str, *, caller: str | None = None, agent: str = "", by: str = "") -> Fact:
         """Remember a fact for all agents of the caller, or for one. Their next turns read it."""
+        if agent and not _AGENT.fullmatch(agent):
+            raise UsageError(f"{agent!r:.80} is not the name of an agent.")
         whose, facts = self._facts(caller)
         fact = await facts.add(system.random_hex(5), text, agent=agent, by=by or whose or "program")
         return await self._noted(fact, "memory.added", whose, by)

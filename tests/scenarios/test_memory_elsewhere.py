@@ -101,7 +101,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     shown = place.inside("memory", "list", "--caller", "ann").stdout
     assert "coffee" in shown
     assert "\x1b" not in shown
-    assert place.inside("memory", "forget", fact.id, "--caller", "bob").returncode == 1
+    assert place.inside("memory", "forget", fact.id, "--caller", "bob").returncode == 2
     assert place.ask("memory", "forget", fact.id, "--caller", "ann")["id"] == fact.id
     assert "1 facts" in place.inside("forget", "bob").stderr
     report = json.loads(place.inside("--json", "forget", "bob").stdout)

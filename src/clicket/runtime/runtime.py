@@ -31,11 +31,11 @@ from clicket.runtime.calls.batch import as_request, in_order
 from clicket.runtime.calls.bulk import bulk
 from clicket.runtime.calls.dead_letters import dead, requeue
 from clicket.runtime.calls.external_calls import check_token, complete, emit, fail, heartbeat, report_progress
-from clicket.runtime.calls.forget import forget
 from clicket.runtime.calls.history import HistoryOptions, find_calls
 from clicket.runtime.calls.subscription import EventFilter, Subscription
 from clicket.runtime.calls.unknown_outcomes import resolve, unknown
 from clicket.runtime.compose import compose, wait_for_store
+from clicket.runtime.forget import forget
 from clicket.runtime.schedules import Scheduler, schedule, schedules, start_schedules
 from clicket.runtime.settings import RuntimeOptions, Settings
 from clicket.runtime.views.artifacts import artifact, artifact_stream, put_artifact

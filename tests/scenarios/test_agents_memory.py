@@ -221,6 +221,7 @@ async def test_the_model_reads_its_list_in_each_request(kind: str) -> None:
             planner = ScriptedModel([plan, [("plan", {"command": "finish", "summary": "ok"})]])
             agent = PlanExecuteAgent(rt, planner, executor=model, middleware=[Todo()])
             result = await agent.run("go", thread="t")
+            assert [offer.name for offer in planner.requests[0].tools] == ["plan"], "a planner calls no other tools"
         shown = [
             next((m.content for m in r.messages if m.role == "system" and "list of steps" in m.content), "")
             for r in model.requests

@@ -150,7 +150,7 @@ class Thinker:
     async def _request(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatRequest:
         chain = turn.middleware
         own = self._own
-        if chain.tools:
+        if chain.tools and turn.journaled:  # a planner calls none
             offers = await offered(turn, offers)
         texts = await instructed(turn) if chain.instructions else []
 

@@ -21,4 +21,4 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     messages: int = 0
     """That waited in queues."""
     remaining: dict[str, int] = {}
-    """What is the caller's and was left alone, because it is no memory but a right: `credentials`, `grants`, `schedules`."""
+    """What the caller still has: `credentials`, `grants`, `schedules`. They have commands of their own."""

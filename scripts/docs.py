@@ -122,6 +122,7 @@ SETTINGS = {
     "store": "Where calls are kept: a SQLite file (a path or `sqlite:///path`), `redis://…`, `postgresql://…` or `memory://`.",
     "durability": "`process` survives the end of the process, `power` also the end of the machine.",
     "tools": "Tools that the command line loads: `module` or `module:name`; in the environment, separated by commas.",
+    "deps": "Factories of the deps that commands give to tools, by name: `[deps]` of the file, or JSON in the environment.",
     "labels": "Labels of this worker: it also takes calls of tools that need them; in the environment, separated by commas.",
     "max_concurrency": "Calls that run at once.",
     "max_thread_concurrency": "Calls of one thread (conversation) that run at once.",

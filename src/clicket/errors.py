@@ -16,6 +16,7 @@ __all__ = [
     "ClicketError",
     "Conflict",
     "CredentialMissing",
+    "DepUnavailable",
     "InvalidInput",
     "InvalidTransition",
     "MiddlewareFailed",
@@ -146,6 +147,17 @@ class ToolNotFound(ClicketError):
 
 class ToolUnavailable(ClicketError):
     code = "tool_unavailable"
+
+
+class DepUnavailable(ClicketError):
+    """A tool needs a dep that neither its run nor the runtime gives, or whose factory failed."""
+
+    code = "tool_unavailable"
+    blames_tool = False
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
 
 
 class PermissionDenied(ClicketError):

@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,16 @@ GRACE = 0.1  # seconds a cancelled body gets in these tests
 
 
 def make(
-    tools: Iterable[Any] = (), store: str = "memory://", *, policy: Policy | None = None, **settings: Any
+    tools: Iterable[Any] = (),
+    store: str = "memory://",
+    *,
+    policy: Policy | None = None,
+    deps: Mapping[str, Callable[[], Any]] | None = None,
+    **settings: Any,
 ) -> Runtime:
     """A runtime with short timeouts; `settings` are those of `Settings`."""
     given = {"cancel_grace": GRACE, "close_timeout": 5.0, **settings}
-    return Runtime(tools, policy=policy, settings=Settings(store=store, **given))
+    return Runtime(tools, policy=policy, deps=deps, settings=Settings(store=store, **given))
 
 
 def sqlite_url(folder: Path, name: str = "calls.db") -> str:

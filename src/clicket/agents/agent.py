@@ -25,14 +25,14 @@ from clicket.agents.memory import Page
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.read_result import read_result
-from clicket.agents.run_options import NO_VALUES, Given, RunValues, Taking, taken
+from clicket.agents.run_options import NO_VALUES, Given, RunValues, Taking, deps_of, taken
 from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Threads, Wanted, turn_id
 from clicket.agents.transcript import storable
 from clicket.agents.turn_lifecycle import Drive, OnChange, StateChanged, TurnLifecycle
 from clicket.agents.turn_limits import Limits
 from clicket.agents.turn_record import TurnRecord, plan_in
-from clicket.agents.turn_start import begin, bring, earlier, turn_arguments, work_off
+from clicket.agents.turn_start import begin, bring, earlier, lacking_dep, refuse_lacking, turn_arguments, work_off
 from clicket.agents.turn_tool import TurnTool
 from clicket.agents.user_message import Message, UserMessage, kept
 from clicket.engine.executors import TurnLog
@@ -243,8 +243,11 @@ class Agent(Generic[T]):
         raised; if it has another message, `Conflict` is raised.
 
         `model`, `system`, `output`, `limits`: in place of the agent's, for this turn. `tools` narrows what the agent may use. `metadata`:
-        JSON for middleware (`turn.metadata`) and readers. They are recorded, and hold for the turn wherever it goes on; a process that
-        does not have the model waits for a caller that brings it (`waiting_for` says `model:NAME`).
+        JSON for middleware (`turn.metadata`) and readers. They are recorded, and hold for the turn wherever it goes on.
+
+        `deps`: values of this process for tools, by name, in place of what the runtime makes: `deps={"db": pool}` is `ctx.deps["db"]`, a
+        parameter with `Depends("db")`, and `turn.deps["db"]`. Only the names are recorded. A process that does not have the model or a
+        dep waits for a caller that brings it (`waiting_for` says `model:NAME`, `dep:NAME`).
         """
         given = taken(options, output)
         with self._host.while_open():
@@ -276,6 +279,7 @@ class Agent(Generic[T]):
             known = await earlier(self._tool, threads, wanted, thread, number)
             if known is not None:
                 return await threads.ended(thread, known)
+            await refuse_lacking(self._lifecycle, threads, thread, number, given)
             self._tool.starting[run] = self._lifecycle, given.values
             self._tool.endings[run] = None
             try:
@@ -348,17 +352,22 @@ class Agent(Generic[T]):
                     yield event
 
     async def resume(
-        self, thread: str = "default", *, model: ChatModel | None = None, output: type[T] | Output[T] | None = None
+        self,
+        thread: str = "default",
+        *,
+        model: ChatModel | None = None,
+        output: type[T] | Output[T] | None = None,
+        deps: Mapping[str, Any] | None = None,
     ) -> AgentResult[T] | None:
-        """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none. `model` and
-        `output`: with which the turn was run, if this process does not have them."""
+        """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none. `model`,
+        `output` and `deps`: with which the turn was run, if this process does not have them."""
         check_name("thread", thread)
+        values = RunValues(model=model, output=None if output is None else Output.of(output), deps=deps_of(deps))
         number = await self._threads.next(thread)
         place = await self._threads.join(Wanted(), thread, number)
         if place is None:
             return None
         await self._tool.mailbox.let_go(self._host, thread)
-        values = RunValues(model=model, output=None if output is None else Output.of(output))
         bring(self._tool, self._threads, thread, number, values)
         return self._typed(await self._threads.joined(thread, number), values)
 
@@ -405,10 +414,13 @@ class Agent(Generic[T]):
             raise UsageError(f"when is 'next', 'now' or 'interrupt', not {when!r}.")
         host, mailbox = self._host, self._tool.mailbox
         given = taken(options, output)
-        if given.values.model is not None:
+        if given.values.model is not None or given.options.deps:
             raise UsageError(
-                "a message in the queue may begin its turn in another process: give the model to the agent, not to send."
+                "a message in the queue may begin its turn in another process: give the model to the agent, and deps to the runtime "
+                '(Runtime(deps={"db": factory})), not to send.'
             )
+        if lacking := lacking_dep(self._lifecycle, host, given):
+            raise UsageError(lacking)
         text = wanted.message or ""
         head, running = await self._threads.settled(thread) if when == "interrupt" else (None, None)
         sent = QueuedMessage(

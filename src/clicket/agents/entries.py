@@ -78,6 +78,8 @@ class Begun(Entry, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     files: list[FileRef] = []
     """Of the message."""
+    deps: list[str] = []
+    """Names of those that the caller brought."""
 
 
 class Changed(Entry, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
@@ -12,6 +12,7 @@ from clicket.agents.output import Output
 from clicket.agents.turn_limits import Limits
 from clicket.errors import UsageError, did_you_mean
 from clicket.model.codec import encode
+from clicket.model.deps import NO_DEPS, RunDeps
 from clicket.model.ports import ChatModel
 from clicket.tools import Tool
 
@@ -23,6 +24,7 @@ __all__ = [
     "RunOptions",
     "RunValues",
     "Taking",
+    "deps_of",
     "model_name",
     "options_in",
     "taken",
@@ -36,17 +38,19 @@ Key = tuple[str, str, int]
 
 class Given(TypedDict, total=False):
     """`model`: asked in place of the agent's. `system`: in place of the agent's instructions. `tools`:
-    narrows what the agent may use. `metadata`: JSON for middleware and readers. `limits`: in place of the agent's."""
+    narrows what the agent may use. `metadata`: JSON for middleware and readers. `limits`: in place of the agent's. `deps`: values of this
+    process for tools, by name."""
 
     model: ChatModel
     system: str
     tools: Collection[str | Tool]
     metadata: Mapping[str, Any]
     limits: Limits
+    deps: Mapping[str, Any] | RunDeps
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """As they are recorded with the turn's call. `model`: a name."""
+    """As they are recorded with the turn's call. `model`: a name; `deps`: names."""
 
     model: str = ""
     system: str | None = None
@@ -54,6 +58,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: list[str] | None = None
     metadata: dict[str, Any] = {}
     limits: Limits | None = None
+    deps: list[str] = []
 
 
 class RunValues(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +66,7 @@ class RunValues(msgspec.Struct, frozen=True, kw_only=True):
 
     model: ChatModel | None = None
     output: Output[Any] | None = None
+    deps: RunDeps = NO_DEPS
 
 
 NO_OPTIONS = RunOptions()
@@ -87,6 +93,7 @@ def taken(given: Mapping[str, Any], type: Any = None) -> Taking:
     if not isinstance(limits, Limits | None):
         raise UsageError(f"limits is Limits(max_steps=…, …), not {limits!r:.100}.")
     output = None if type is None else Output.of(type)
+    deps = deps_of(given.get("deps"))
     tools = given.get("tools")
     options = RunOptions(
         model="" if model is None else model_name(model),
@@ -95,8 +102,20 @@ def taken(given: Mapping[str, Any], type: Any = None) -> Taking:
         tools=None if tools is None else sorted(tool_names(tools)),
         metadata=_metadata(given.get("metadata")),
         limits=limits,
+        deps=list(deps.names),
     )
-    return Taking(options, RunValues(model=model, output=output))
+    return Taking(options, RunValues(model=model, output=output, deps=deps))
+
+
+def deps_of(given: Any) -> RunDeps:
+    """The deps that a caller brings."""
+    if isinstance(given, RunDeps):  # of the turn that called this agent: some may be missing here
+        return given
+    if given is None:
+        return NO_DEPS
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
+        raise UsageError(f"deps are values by name, such as deps={{'db': pool}}, not {given!r:.100}.")
+    return RunDeps(tuple(sorted(given)), dict(given))
 
 
 def _metadata(given: Any) -> dict[str, Any]:
@@ -133,7 +152,11 @@ class Brought:
     def bring(self, key: Key, values: RunValues) -> None:
         """Adds to what was brought before: a caller that joins a turn may have what the turn waits for."""
         known = self._values.get(key, NO_VALUES)
-        self._values[key] = RunValues(model=values.model or known.model, output=values.output or known.output)
+        names = {*known.deps.names, *values.deps.names}
+        deps = RunDeps(tuple(sorted(names)), {**known.deps.values, **values.deps.values})
+        self._values[key] = RunValues(
+            model=values.model or known.model, output=values.output or known.output, deps=deps
+        )
         waiting = self._waiting.pop(key, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(None)
@@ -141,10 +164,9 @@ class Brought:
     def of(self, key: Key) -> RunValues:
         return self._values.get(key, NO_VALUES)
 
-    async def until(self, key: Key, has: Callable[[RunValues], bool]) -> RunValues:
-        while not has(self.of(key)):
-            waiting = self._waiting.setdefault(key, asyncio.get_running_loop().create_future())
-            await asyncio.shield(waiting)
+    async def more(self, key: Key) -> RunValues:
+        """Those of a turn, when a caller has brought more."""
+        await asyncio.shield(self._waiting.setdefault(key, asyncio.get_running_loop().create_future()))
         return self.of(key)
 
     def forget(self, key: Key) -> None:

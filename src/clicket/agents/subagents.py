@@ -13,6 +13,7 @@ from clicket.agents.turn_limits import Limits
 from clicket.engine.executors import TurnLog, turn_log_of
 from clicket.errors import ClicketError, ProgramFailed, StoreUnavailable
 from clicket.kernel import AgentState
+from clicket.model.deps import RunDeps
 from clicket.model.names import AGENT_TAG
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
@@ -36,7 +37,7 @@ class AskedAgent(Protocol):
     @property
     def limits(self) -> Limits: ...
 
-    def stream(self, message: str, *, thread: str, turn: int | None) -> AsyncIterator[AgentEvent]: ...
+    def stream(self, message: str, *, thread: str, turn: int | None, deps: RunDeps) -> AsyncIterator[AgentEvent]: ...
     async def stop(self, thread: str, reason: str) -> bool: ...
     async def look(self, thread: str) -> ThreadView: ...
     def outages(self, log: TurnLog) -> Outages: ...
@@ -92,7 +93,7 @@ class AgentTool(ToolDefaults):
             log.give_in()
         try:
             # `turn=1`: at most one turn, because a second one would repeat the work of the first.
-            async for event in agent.stream(task, thread=thread, turn=1):
+            async for event in agent.stream(task, thread=thread, turn=1, deps=log.deps):
                 if event.type == "tool_started":
                     ctx.progress(event.step, self._max_steps, f"{agent.name} calls {event.data['tool']}")
         except asyncio.CancelledError:

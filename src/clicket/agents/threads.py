@@ -43,6 +43,11 @@ Place = Literal["here", "elsewhere"]
 """Where an interrupted turn goes on: in this process, or in another one."""
 _LOOK_EVERY = 0.5
 """Seconds between two looks at what an interrupted turn waits for."""
+_BRINGS = {
+    "model": "the model {name!r}, which agent.run or agent.resume brings (model=…)",
+    "dep": "the dep {name!r}, which agent.run or agent.resume brings (deps={{{name!r}: …}})",
+}
+"""Waits of the turn itself."""
 _WAITS = {
     "approval": "an approval of {tool!r}",
     "credential": "a credential for {tool!r}",
@@ -183,10 +188,9 @@ class Threads:
         mark = f"{self.tool.removeprefix('agent:')}.{number}"
         found: list[str] = []
         own = await self.host.record(turn_id(number), self.inner(thread))
-        if own is not None and own.waiting_for is not None and own.waiting_for.startswith("model:"):
-            found.append(
-                f"the model {own.waiting_for.removeprefix('model:')!r}, which agent.run or agent.resume brings (model=…)"
-            )
+        kind, _, name = ("" if own is None else own.waiting_for or "").partition(":")
+        if kind in _BRINGS:
+            found.append(_BRINGS[kind].format(name=name))
         outside = [(thread, id) for id in await self.host.waiting(thread, "external")]
         for place, id in [*await self.host.waits_for_people(thread), *outside]:
             if place == thread and not is_of_turn(id, mark):  # of another turn, or of no agent

@@ -281,6 +281,8 @@ class _ToolStep:
         if not turn.host.lives(call_id, turn.thread):
             # Its owner may have died with the turn's. The recovery when the runtime opened left it if its tool came later.
             await turn.host.recover()
+            if turn.deps:  # the recovery leaves out tools whose deps the runtime does not make
+                await turn.host.claim(call_id, turn.thread)
             known = await turn.host.made(call_id, turn.thread) or known
         waits = await turn.host.waits_for_people(turn.thread)
         if (turn.thread, call_id) in waits:

@@ -97,6 +97,7 @@ class Turn:
         "clock",
         "decisions",
         "denied",
+        "deps",
         "feed",
         "files",
         "fork",
@@ -216,6 +217,8 @@ class Turn:
         self.answer_end: AnswerEnd | None = None  # of the model's last answer
         self.model: ChatModel | None = model
         """Asked in place of the agent's, in this turn."""
+        self.deps: Mapping[str, Any] = {}
+        """Values of this process, by name: what its caller brought (`deps=`), and what the runtime makes."""
         self.metadata: Mapping[str, Any] = metadata or {}
         """What its caller said of it; JSON."""
         self.output: Output[Any] | None = output
@@ -683,6 +686,7 @@ class Turn:
             metadata=self.metadata,
         )
         fork.max_steps = max_steps
+        fork.deps = self.deps
         return fork
 
     @property

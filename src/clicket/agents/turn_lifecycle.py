@@ -146,7 +146,6 @@ class TurnLifecycle:
             record=record,
             middleware=self._middleware,
             output=self._output_of(began, values),
-            model=values.model,
             metadata=options.metadata,
             files=files,
         )
@@ -160,6 +159,7 @@ class TurnLifecycle:
                 self._record_change(turn, what)
             return await self._drive_to_end(_Run(turn, known.head, identity, options, brought))
         finally:
+            turn.host.drop_deps(thread, turn.mark)
             if self.turns.get(place) is turn:
                 del self.turns[place]
 
@@ -222,6 +222,7 @@ class TurnLifecycle:
             states=changes,
             id=turn.id,
             metadata=run.options.metadata,
+            deps=run.options.deps,
             at=turn.clock.now(),
             files=list(turn.files),
             **(self._on_record if run.identity is self.identity else run.identity.on_record()),
@@ -243,7 +244,7 @@ class TurnLifecycle:
         while True:
             try:
                 await self._begin(run)
-                await self._bring_model(run)
+                await self._bring(run)
                 if turn.middleware.tools:
                     await bring_tools(turn)
                 return await at_end(turn, await self._ending(turn))
@@ -255,16 +256,38 @@ class TurnLifecycle:
                 turn.leave_if_closing()
                 turn.replay()
 
-    async def _bring_model(self, run: _Run) -> None:
-        """Wait until this process has the model that the run was given, if it was given another one than the agent's."""
-        turn, named, brought = run.turn, run.options.model, run.brought
-        if brought is None or turn.model is not None or named in ("", self.identity.model):
-            return
-        turn.wait_for(f"model:{named}", f"This process does not have the model {named!r}: run or resume brings it.")
-        key = (turn.host.caller, turn.thread, turn.number)
-        values = await brought.until(key, lambda values: values.model is not None and model_name(values.model) == named)
-        turn.model = values.model
-        turn.wait_for(None, f"The model {named!r} is there.")
+    async def _bring(self, run: _Run) -> None:
+        """Give the turn the model and the deps that it was run with. It waits until this process has them."""
+        turn, brought, options = run.turn, run.brought, run.options
+        if brought is not None and (options.model or options.deps):
+            key = (turn.host.caller, turn.thread, turn.number)
+            values = brought.of(key)
+            waits = ""
+            while lacking := self._lacking(turn, options, values):
+                waits = lacking
+                kind, _, name = lacking.partition(":")
+                turn.wait_for(lacking, f"This process does not have the {kind} {name!r}: run or resume brings it.")
+                try:
+                    values = await brought.more(key)
+                except asyncio.CancelledError:
+                    if turn.stopping != "cancel":
+                        raise
+                    turn.must_stop = True  # it ends the calls that it made, and asks no model
+                    return
+            if waits:
+                turn.wait_for(None, "What the turn was run with is here.")
+            turn.model = values.model if options.model else None
+            if options.deps:
+                turn.host = turn.host.with_deps(values.deps, turn.thread, turn.mark)
+        turn.deps = await turn.host.deps()
+
+    def _lacking(self, turn: Turn, options: RunOptions, values: RunValues) -> str:
+        """The first thing that the turn was run with, and that this process does not have: `model:NAME`, `dep:NAME`."""
+        named, model = options.model, values.model
+        if named not in ("", self.identity.model) and (model is None or model_name(model) != named):
+            return f"model:{named}"
+        missing = (name for name in options.deps if name not in values.deps.values and not turn.host.makes_dep(name))
+        return next((f"dep:{name}" for name in missing), "")
 
     async def _ending(self, turn: Turn) -> Ending:
         try:

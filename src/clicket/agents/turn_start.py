@@ -14,7 +14,7 @@ from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, RunOptions, RunVal
 from clicket.agents.threads import Threads, Wanted, turn_id
 from clicket.agents.turn_lifecycle import TurnLifecycle
 from clicket.agents.turn_tool import TurnTool
-from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound
+from clicket.errors import AgentBusy, ClicketError, Conflict, NotFound, UsageError
 from clicket.model.chat import ToolOffer
 from clicket.model.ids import new_id
 from clicket.model.ports import AgentHost, Taken
@@ -40,6 +40,7 @@ async def begin(
         known = await earlier(tool, threads, wanted, thread, number)
         if known is not None:
             return known
+        await refuse_lacking(lifecycle, threads, thread, number, given)
         is_first = run not in tool.starting  # else the same request came twice at once
         tool.expect(run, lifecycle, given.values)
         try:
@@ -65,6 +66,20 @@ async def earlier(tool: TurnTool, threads: Threads, wanted: Wanted, thread: str,
     if known is None and wanted.id:
         await tool.mailbox.was_sent(threads.host, thread, wanted.id, wanted.message)
     return known
+
+
+def lacking_dep(lifecycle: TurnLifecycle, host: AgentHost, given: Taking) -> str:
+    """Why a tool that the run may use cannot run; empty if all can."""
+    identity = lifecycle.identity.for_run(given.options)
+    lacking = host.lacking_dep(identity.tools, given.options.deps)
+    return lacking and f"the agent {identity.name!r} cannot run: {lacking} Or leave the tool out: tools=[…]."
+
+
+async def refuse_lacking(lifecycle: TurnLifecycle, threads: Threads, thread: str, number: int, given: Taking) -> None:
+    """`UsageError` if no caller gives a dep of a tool. A turn that has begun waits for it instead."""
+    lacking = lacking_dep(lifecycle, threads.host, given)
+    if lacking and await threads.record(thread, number) is None:
+        raise UsageError(lacking)
 
 
 def bring(tool: TurnTool, threads: Threads, thread: str, number: int, values: RunValues) -> None:
@@ -106,8 +121,10 @@ async def work_off(tool: TurnTool, host: AgentHost, thread: str) -> dict[str, in
             await _interrupt(threads, thread, interrupted)
             continue
         wanted = Wanted(message=first.text, files=tuple(first.files), id=first.id)
+        given = Taking(options_in(first.options), NO_VALUES)
+        if lacking_dep(tool.latest, own, given):  # a process that has the dep begins it
+            return taken
         try:
-            given = Taking(options_in(first.options), NO_VALUES)
             taken[first.id] = await begin(tool, threads, tool.latest, wanted, thread, given)
         except AgentBusy:  # another process was quicker
             return taken

@@ -49,6 +49,15 @@ class Session:
 
         return find_tools(self.settings, warn=lambda text: self.terminal.say(f"warning: {text}", style="yellow"))
 
+    @cached_property
+    def deps(self) -> dict[str, Any]:
+        """The factories of the setting `deps`."""
+        if not self.settings.deps:
+            return {}
+        from clicket.cli.tool_loader import find_named
+
+        return {name: find_named(spec, f"deps.{name} = {spec!r}") for name, spec in self.settings.deps.items()}
+
     @property
     def needed_tools(self) -> list[Any]:
         """The tools. Raises `UsageError` if there are none."""
@@ -84,7 +93,7 @@ class Session:
         """A runtime for commands that make calls."""
         from clicket.runtime.runtime import Runtime
 
-        return Runtime(self.tools, settings=self.settings)
+        return Runtime(self.tools, deps=self.deps, settings=self.settings)
 
     @asynccontextmanager
     async def joined(self) -> AsyncIterator[Runtime]:
@@ -99,7 +108,7 @@ class Session:
             raise UsageError("a store in memory is only visible to its own process. Pass --store with one to share.")
         from clicket.runtime.runtime import Runtime
 
-        return Runtime((), settings=self.settings.replace(**settings))
+        return Runtime((), deps=self.deps, settings=self.settings.replace(**settings))
 
     def watcher(self) -> Runtime:
         """A runtime for commands that act on existing calls. It has no tools, so it takes over no calls."""

@@ -22,7 +22,7 @@ from clicket.tools.place import file_and_line, is_users
 if TYPE_CHECKING:
     from clicket.search.tool.options import Setup
 
-__all__ = ["GROUP", "find_tools", "load", "search_setup"]
+__all__ = ["GROUP", "find_named", "find_tools", "load", "search_setup"]
 
 GROUP = "clicket.tools"
 _SYNTAX = "Write --tools module:name, where the module is here or installed."
@@ -112,13 +112,25 @@ def load(spec: str) -> list[Tool]:
                 f"{_shadowed(module)}"
             )
         return tools
+    return list(_tools_in(_attribute(module, attribute, spec), spec))
+
+
+def find_named(named: str, where: str) -> Any:
+    """What `module:name` or `folder/file.py:name` names. `where`: the setting that says so."""
+    module_name, _, attribute = named.partition(":")
+    if not module_name or not attribute:
+        raise UsageError(f"{where}: write module:name, where the module is here or installed.")
+    return _attribute(_import(module_name, where), attribute, where)
+
+
+def _attribute(module: ModuleType, attribute: str, spec: str) -> Any:
     value: Any = module
     for part in attribute.split("."):
         if not hasattr(value, part):
             near = did_you_mean(part, [name for name in vars(module) if not name.startswith("_")])
             raise UsageError(f"{spec}: module {module.__name__!r} has no {attribute!r}.{near}{_shadowed(module)}")
         value = getattr(value, part)
-    return list(_tools_in(value, spec))
+    return value
 
 
 def _plugins() -> Iterator[EntryPoint]:

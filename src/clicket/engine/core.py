@@ -9,7 +9,7 @@ import msgspec
 
 from clicket.engine.cache.caching import Caching
 from clicket.engine.cache.single_flight import SingleFlight
-from clicket.engine.executors import Limiter
+from clicket.engine.executors import Deps, Limiter
 from clicket.engine.fleet.claimer import WorkClaimer
 from clicket.engine.fleet.queues import Queues
 from clicket.engine.hub import Hub
@@ -61,6 +61,7 @@ class Core(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     gate: SharedSlotGate
     caching: Caching
     flights: SingleFlight
+    deps: Deps
     requests: Requests
     stored_calls: StoredCalls
     claimer: WorkClaimer

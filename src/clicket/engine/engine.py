@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from clicket.engine.drive.closing import Closing
 from clicket.engine.drive.draining import Draining
 from clicket.engine.drive.driver import Driver, Parts
 from clicket.engine.drive.notice_handler import NoticeHandler
-from clicket.engine.executors import RUNTIME, Cluster, LentCredentials, Limiter, LoopWatch, ProcessPool, stop
+from clicket.engine.executors import RUNTIME, Cluster, Deps, LentCredentials, Limiter, LoopWatch, ProcessPool, stop
 from clicket.engine.executors.clocks import Clocks
 from clicket.engine.executors.sink import SinkParts
 from clicket.engine.fleet.capacity import Capacity
@@ -45,6 +45,7 @@ from clicket.engine.journal import Journal, Observers
 from clicket.engine.lifecycle.admission import Admission
 from clicket.engine.lifecycle.approvals import Approvals
 from clicket.engine.lifecycle.credential_waits import CredentialWaits
+from clicket.engine.lifecycle.dep_waits import DepWaits
 from clicket.engine.lifecycle.due_calls import DueCalls, LateStats
 from clicket.engine.lifecycle.ending import Ending
 from clicket.engine.lifecycle.external import External
@@ -84,6 +85,7 @@ from clicket.safety.credentials import Connecting, CredentialBook, CredentialOpt
 from clicket.safety.vault import Vault
 from clicket.system.bridge import Workers
 from clicket.tools import Registry, Tool
+from clicket.tools.deps import Factory
 
 __all__ = ["Engine", "Setup"]
 
@@ -103,6 +105,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     prices: PriceTable
     budgets: tuple[Budget, ...] = ()
     credentials: CredentialOptions
+    deps: Mapping[str, Factory] = {}
+    """Makes values for tools."""
 
 
 class Engine:
@@ -158,6 +162,7 @@ class Engine:
             worker=who.id,
             living=partial(living_workers, store),
             labels=frozenset(setup.labels),
+            factories=setup.deps,
             gives_away=setup.gives_away,
             shares=shares,
         )
@@ -179,6 +184,7 @@ class Engine:
 
         # The six stages.
         workers, results = Workers(limits.worker_threads, "clicket-worker"), Workers(1, "clicket-results")
+        deps = Deps(setup.deps, workers, is_worker=setup.role == "worker")
         judges = Workers(1, "clicket-arguments")  # of its own: one caller's big arguments delay no other's results
         processes = ProcessPool(
             size=limits.worker_processes,
@@ -197,7 +203,7 @@ class Engine:
             nest=driver.calls_of,
         )
         bodies = Bodies(workers=workers, processes=processes, cluster=Cluster(setup.ray))
-        runner = Runner(clocks, sinks, bodies, driver, chance=chance, max_wait=limits.queue_timeout, spawn=spawn)
+        runner = Runner(clocks, sinks, bodies, driver, deps, chance=chance, max_wait=limits.queue_timeout, spawn=spawn)
         pipeline = Pipeline(
             Find(registry, hub.check),
             Authorize(policy, registry.get, max_size=max_size, some_ask=bool(setup.budgets)),
@@ -234,6 +240,7 @@ class Engine:
             gate=gate,
             caching=caching,
             flights=flights,
+            deps=deps,
             requests=Requests(store, journal),
             stored_calls=stored_calls,
             claimer=claimer,
@@ -251,15 +258,16 @@ class Engine:
         stopping = Stopping(core, ending, approvals, external)
         reconciling = Reconciling(core, ending, runner, lent, workers, chance)
         credential_waits = CredentialWaits(core, ending, credential_book, timeout=setup.credentials.wait_timeout)
+        dep_waits = DepWaits(core, ending)
         parking = Parking(core, ending, approvals, external, reconciling, credential_waits)
         share = LoopShare(clock.monotonic)
         running = Running(core, ending, handover, stopping, parking, share, tasks)
         due_calls = DueCalls(core, ending, handover)
-        next_steps = NextSteps(core, ending, handover, running, approvals, due_calls, credential_waits)
+        next_steps = NextSteps(core, ending, handover, running, approvals, due_calls, credential_waits, dep_waits)
         admission = Admission(core, ending, next_steps, due_calls, share)
 
         # What finds calls in the store, what people do with them, and what ends the runtime.
-        recovery = Recovery(core, ending, approvals, next_steps, external, reconciling, parking, entry)
+        recovery = Recovery(core, ending, approvals, next_steps, external, reconciling, parking, dep_waits, entry)
         sessions = SessionPlaces(store, registry, queues, journal, clock, driver)
         decisions = Decisions(core, ending, handover, stopping)
         kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
@@ -268,7 +276,7 @@ class Engine:
         background = Background(clock, spawn)
         draining = Draining(core, ending)
         closing = Closing(core, ending, stopping, runner, processes, (workers, results, judges), tasks, background)
-        closing.on_close.extend((book.close, entry.remove, credential_book.close))
+        closing.on_close.extend((deps.close, book.close, entry.remove, credential_book.close))
         driver.parts = Parts(
             core=core,
             ending=ending,
@@ -293,6 +301,7 @@ class Engine:
         self.process = os.getpid()
         self._loop_watch = LoopWatch(patience=limits.lease / 2)  # at the end of a lease other processes take calls over
         self.schedule_late = LateStats()
+        self.deps = deps
         self.registry = registry
         self.store = store
         self.policy = policy

@@ -7,7 +7,7 @@ test checks it in the syntax tree.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from clicket.engine.journal import Entry
 from clicket.errors import ClicketError
 from clicket.kernel import State
+from clicket.model.deps import RunDeps
 from clicket.model.printable import repr_without
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     """The tool whose running call makes these calls; empty: they come from outside."""
     asks: str = ""
     """Why a person decides about each of them, whatever the policy allows; empty: the policy alone asks."""
+    deps: RunDeps | None = None
+    """Those of the agent's run that makes these calls."""
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):
@@ -116,11 +119,13 @@ class Attempt(msgspec.Struct, eq=False):
     """The wait for a result from outside."""
     tokens: dict[str, str] | None = None
     """The caller's tokens by provider, for this attempt alone."""
+    deps: Mapping[str, Any] | None = None
+    """What the body gets as `ctx.deps`."""
     asking: asyncio.Future[Any] | None = None
     """The answer that the body waits for, to a question of its own to a person."""
 
     def __repr__(self) -> str:
-        return repr_without(self, "tokens", "late")
+        return repr_without(self, "tokens", "deps", "late")
 
 
 class Call(msgspec.Struct, eq=False):
@@ -393,6 +398,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "doubt": "clicket.engine.executors.stopping",
     "wait": "clicket.engine.lifecycle.external",
     "tokens": "clicket.engine.executors.lent_credentials",
+    "deps": "clicket.engine.executors.deps",
     "asking": "clicket.engine.executors.inputs",
 }
 """The module that writes each field after its constructor; the others call a function of that module. Fields that are not here

@@ -30,7 +30,7 @@ __all__ = [
     "waits_in_doubt",
 ]
 
-WaitingFor = Literal["approval", "budget", "credential", "external", "rate", "reconcile", "time"]
+WaitingFor = Literal["approval", "budget", "credential", "dep", "external", "rate", "reconcile", "time"]
 """What a call can wait for, other than a slot: a filter of `history`."""
 _LEAST_SEEN = 16
 _ON_REQUEST = frozenset(

@@ -20,6 +20,7 @@ from clicket.engine.spend import SpendBook
 from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.model import Arguments, CallOptions, Event, Record, ToolCall, ToolResult, fold, read
 from clicket.model.chat import ToolOffer
+from clicket.model.deps import NO_DEPS, RunDeps
 from clicket.model.files import File, FileRef
 from clicket.model.names import AGENT_TAG
 from clicket.model.ports import Clock, Duplicate, Query, Records, Store, Stored, agree
@@ -128,6 +129,29 @@ class Host:
 
     def within(self, tool: str) -> Host:
         return Host(self._runtime._from(msgspec.structs.replace(self._runtime._origin, within=tool)), self._offers)
+
+    # Deps.
+
+    def makes_dep(self, name: str) -> bool:
+        return name in self._engine.deps.factories
+
+    def lacking_dep(self, tools: Collection[str] | None, brought: Collection[str]) -> str:
+        registry = self._runtime._registry
+        if not registry.with_deps or self._engine.gives_away:
+            return ""
+        named = registry.with_deps if tools is None else registry.with_deps & frozenset(tools)
+        return self._engine.deps.lacking((registry.tools[name].tool for name in sorted(named)), brought)
+
+    def with_deps(self, deps: RunDeps, thread: str, mark: str) -> Host:
+        self._engine.deps.enter(self.caller, thread, mark, deps)
+        return Host(self._runtime._from(msgspec.structs.replace(self._runtime._origin, deps=deps)), self._offers)
+
+    def drop_deps(self, thread: str, mark: str) -> None:
+        self._engine.deps.leave(self.caller, thread, mark)
+
+    async def deps(self) -> Mapping[str, Any]:
+        own = self._runtime._origin.deps or NO_DEPS
+        return await self._engine.deps.of_run(own.values)
 
     # Tools that every caller may call.
 

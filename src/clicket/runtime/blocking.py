@@ -40,6 +40,7 @@ from clicket.telemetry import Anomaly, Report
 from clicket.telemetry.series import Series
 from clicket.telemetry.series_rows import Metric
 from clicket.tools import Registry, Tool
+from clicket.tools.deps import Factory
 
 __all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub"]
 
@@ -88,6 +89,7 @@ class Runtime:
         engine: str | None = None,
         policy: Policy | None = None,
         cache: bool | Mapping[str, Any] | None = None,
+        deps: Mapping[str, Factory] | None = None,
         settings: Settings | None = None,
         **options: Unpack[RuntimeOptions],
     ) -> None:
@@ -98,6 +100,7 @@ class Runtime:
             engine=engine,
             policy=policy,
             cache=cache,
+            deps=deps,
             settings=settings,
             **options,
         )

@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from clicket.safety.vault import Vault
     from clicket.stores.bus import Carrier
     from clicket.tools import Registry, Tool, ToolContext
+    from clicket.tools.deps import Factory
     from clicket.tools.search.text_similarity import TextSimilarity
 
 __all__ = ["compose", "open_and_wait", "open_bus", "open_store", "owner_of", "wait_for_store"]
@@ -194,6 +195,7 @@ async def compose(
     chance: random.Random | None = None,
     observers: Observers | None = None,
     role: WorkerRole = "runtime",
+    deps: Mapping[str, Factory] | None = None,
 ) -> Engine:
     """An engine over an open store, on the running loop."""
     from clicket.engine import Engine, Setup
@@ -239,6 +241,7 @@ async def compose(
         prices=settings.price_table(),
         budgets=settings.declared_budgets(),
         credentials=settings.credentials(),
+        deps=deps or {},
     )
     chance = chance or system.random_generator()  # jitter, not secrets
     engine = Engine(registry, store, setup, clock=clock, chance=chance, vault=vault, observers=observers)

@@ -14,6 +14,7 @@ import msgspec
 
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.engine.actions.handles import MOST_TRIES
+from clicket.engine.executors import PREPARED, factories_for
 from clicket.engine.hub import ThreadHub
 from clicket.engine.journal import Fenced, Observers
 from clicket.engine.live_call import Call, Origin
@@ -54,7 +55,8 @@ from clicket.runtime.views.tools import ToolInfo, info
 from clicket.runtime.views.workers import Workers
 from clicket.safety.vault import Vault
 from clicket.system.bridge import enter_with, refuse_forked, refuse_other_loop
-from clicket.tools import Registry, Tool
+from clicket.tools import FunctionTool, Registry, Tool
+from clicket.tools.deps import Factory, check_factories
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -63,8 +65,10 @@ class Runtime:
     """`async with Runtime(tools=[...]) as rt: result = await rt.call("name", {...}, thread="t1")`.
 
     `store` is a URL (`memory://`, `sqlite:///path`, `redis://…`, `postgresql://…`) or a store of your own; the default is the file
-    `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other runtimes over the same store. `options`
-    are settings: `max_concurrency=20`, `retention=3600`.
+    `.clicket/clicket.db`. With `engine="workers"` calls are accepted here and run by other runtimes over the same store. `deps`: makes
+    values for tools, by name: `{"db": connect}`. A factory has no arguments, may be async, and is called when a tool needs the value
+    first, once in this process and once in each child process of tools; the value is closed when the runtime closes. `options` are
+    settings: `max_concurrency=20`, `retention=3600`.
     """
 
     _clock: Clock | None = None
@@ -83,6 +87,7 @@ class Runtime:
         engine: str | None = None,
         policy: Policy | None = None,
         cache: bool | Mapping[str, Any] | None = None,
+        deps: Mapping[str, Factory] | None = None,
         settings: Settings | None = None,
         **options: Unpack[RuntimeOptions],
     ) -> None:
@@ -92,6 +97,9 @@ class Runtime:
         self.settings: Settings = Settings.of_runtime(given, settings, options)
         self.policy: Policy | None = policy
         self._registry = Registry(tools)
+        self._deps = check_factories(deps)
+        for tool in self._registry:
+            self._check_deps(tool)
         self._engine: Engine | None = None
         self.observers = Observers()
 
@@ -115,6 +123,7 @@ class Runtime:
             chance=self._chance,
             observers=self.observers,
             role=self.role,
+            deps=self._deps,
         )
         sweep_idle_threads(self._engine)
         work_off_queues(self._engine, self._registry)
@@ -204,10 +213,17 @@ class Runtime:
 
     def add(self, tool: Any) -> Tool:
         """Register one more tool."""
+        if isinstance(tool, FunctionTool):  # no other kind runs in another process
+            self._check_deps(tool)
         added = self._registry.add(tool)
         if self._engine is not None:
             self._engine.on_tool_added(added)
         return added
+
+    def _check_deps(self, tool: Tool) -> None:
+        """`UsageError`: it runs in another process, which cannot find the factory of a dep that it needs."""
+        if tool.traits.deps and tool.options.isolation in PREPARED:
+            factories_for(tool, self._deps)
 
     def remove(self, name: str) -> bool:
         """Remove a tool: running calls go on, new ones do not find it. False: there is no such tool."""

@@ -2,6 +2,7 @@
 
 - `protocol`: `Tool`, the whole contract; `defaults` for most of it, `completed` for tools from outside that have only a part of it
 - `function`: `@tool`, which makes a tool of a function
+- `deps`: values of the process that tools get: `Depends`
 - `options`, `resources`, `depends`: options of a tool; what it needs on a Ray cluster; the tools that must have completed before it
 - `context`: `ToolContext`, what a running tool knows and reports
 - `question`: questions of a tool to a person
@@ -24,6 +25,7 @@ from clicket.tools.check import Check, compile_schema
 from clicket.tools.completed import CompletedTool
 from clicket.tools.context import STREAMED, Sink, Streamed, ToolContext
 from clicket.tools.depends import Group, names_of
+from clicket.tools.deps import Depends
 from clicket.tools.function import FunctionTool, tool
 from clicket.tools.native import NativeTool, Session, SessionKey, SessionTool, session_key
 from clicket.tools.nested import NestedCalls, nested_calls
@@ -42,6 +44,7 @@ __all__ = [
     "Check",
     "CompletedTool",
     "Continues",
+    "Depends",
     "DidNotHappen",
     "FunctionTool",
     "Group",

@@ -9,6 +9,7 @@ from typing import IO, Any, Protocol
 
 from clicket.errors import UsageError
 from clicket.tools.costs import cost_note
+from clicket.tools.deps import DepValues
 from clicket.tools.pending import Pending
 
 __all__ = ["STREAMED", "Sink", "Streamed", "ToolContext"]
@@ -47,6 +48,7 @@ class ToolContext:
         "attempt",
         "call_id",
         "caller",
+        "deps",
         "idempotency_key",
         "metadata",
         "thread",
@@ -65,6 +67,7 @@ class ToolContext:
         metadata: Mapping[str, Any],
         caller: str = "",
         credentials: Mapping[str, str] | None = None,
+        deps: Mapping[str, Any] | None = None,
     ) -> None:
         self._sink: Sink = sink
         self._credentials: Mapping[str, str] | None = credentials
@@ -78,6 +81,8 @@ class ToolContext:
         self.metadata: Mapping[str, Any] = metadata
         self.caller: str = caller
         """The caller: the id of an API key, or empty for the program itself."""
+        self.deps: Mapping[str, Any] = DepValues() if deps is None else deps
+        """Values of this process: `ctx.deps["db"]` is what the agent's run brought (`deps=`), or what the runtime made."""
 
     @property
     def sink(self) -> Sink:

@@ -64,13 +64,14 @@ class FunctionTool(Generic[P, R]):
         """A method: the tool is the one of an object, `shop.price`."""
         self.is_async: bool
         self.run: Callable[[Any, Any], Any]
-        self.is_async, self.run = adapt(function, binding.context)
+        self.is_async, self.run = adapt(function, binding)
         self.traits: Traits = Traits(
-            wants_context=binding.context is not None or not _is_plain(function), listed=listed
+            wants_context=binding.context is not None or bool(binding.deps) or not _is_plain(function),
+            listed=listed,
+            deps=tuple(sorted({*binding.deps.values()})),
+            any_dep=binding.context is not None or not binding.deps,
         )
-        self.run_sync: Callable[[Any, Any], Any] | None = (
-            adapt(run_sync, binding.context)[1] if run_sync is not None else None
-        )
+        self.run_sync: Callable[[Any, Any], Any] | None = adapt(run_sync, binding)[1] if run_sync is not None else None
 
     @property
     def output_schema(self) -> Mapping[str, Any] | None:
@@ -114,9 +115,18 @@ def _is_plain(function: Any) -> bool:
     return not (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function))
 
 
-def adapt(function: Callable[..., Any], context: str | None) -> tuple[bool, Callable[[Any, ToolContext], Any]]:
+def adapt(function: Callable[..., Any], binding: Binding) -> tuple[bool, Callable[[Any, ToolContext], Any]]:
     """Returns `(is_async, run)`. A generator emits each value that it yields, and is resumed once that is in the journal."""
-    if context is None:
+    context, deps = binding.context, binding.deps
+    if deps:
+
+        def start(bound: dict[str, Any], ctx: ToolContext) -> Any:
+            given = {parameter: ctx.deps[name] for parameter, name in deps.items()}
+            if context is not None:
+                given[context] = ctx
+            return function(**bound, **given)
+
+    elif context is None:
 
         def start(bound: dict[str, Any], ctx: ToolContext) -> Any:
             return function(**bound)

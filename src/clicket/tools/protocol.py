@@ -42,6 +42,10 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     it is a tool of its own."""
     asks: str = ""
     """Of an internal tool: why every call waits for a person's approval. Empty: none does."""
+    deps: tuple[str, ...] = ()
+    """Names of the deps without which it does not run."""
+    any_dep: bool = True
+    """It may also read others, if it has a context. False: it reads none but `deps`."""
 
 
 @runtime_checkable

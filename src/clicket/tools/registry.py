@@ -45,6 +45,8 @@ class Registry:
         self._later: dict[str, Callable[[], Tool]] = {}
         self.dependent: set[str] = set()
         """Names of the tools that depend on others."""
+        self.with_deps: set[str] = set()
+        """Names of the tools that need deps."""
         self.shared: set[str] = set()
         """Names of the tools that have one breaker over all callers."""
         for each in _listed(tools):
@@ -63,6 +65,10 @@ class Registry:
             self.dependent.add(added.name)
         else:
             self.dependent.discard(added.name)
+        if added.traits.deps:
+            self.with_deps.add(added.name)
+        else:
+            self.with_deps.discard(added.name)
         if added.options.breaker == "shared":
             self.shared.add(added.name)
         return added
@@ -131,6 +137,7 @@ class Registry:
     def remove(self, name: str) -> bool:
         """Running calls continue; new calls fail with `ToolNotFound`. False: there is no such tool."""
         self.dependent.discard(name)
+        self.with_deps.discard(name)
         self.shared.discard(name)
         self._listed = None
         return self.tools.pop(name, None) is not None

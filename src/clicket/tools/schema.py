@@ -11,6 +11,7 @@ from typing import Annotated, Any, Union
 
 from clicket.errors import UsageError
 from clicket.tools.context import ToolContext
+from clicket.tools.deps import Depends
 from clicket.tools.plain_signature import PlainHint, plain_binder, plain_hint, plain_schema, scalar_binder
 
 __all__ = ["DIALECT", "Binding", "bind_signature", "docstring_of"]
@@ -21,7 +22,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 class Binding:
     """The schema of a function's arguments, and how to turn arguments into keywords."""
 
-    __slots__ = ("_validate", "bind", "bind_plain", "context", "schema")
+    __slots__ = ("_validate", "bind", "bind_plain", "context", "deps", "schema")
 
     def __init__(
         self,
@@ -29,9 +30,12 @@ class Binding:
         validate: Callable[[dict[str, Any]], dict[str, Any]],
         plain: Mapping[str, PlainHint | None],
         context: str | None,
+        deps: Mapping[str, str],
     ) -> None:
+        """`context`: the parameter that gets the context. `deps`: those that get a dep, and its name."""
         self.schema: dict[str, Any] = schema
         self.context: str | None = context
+        self.deps: Mapping[str, str] = deps
         self._validate = validate
         required = frozenset(schema.get("required", ()))
         self.bind: Callable[[dict[str, Any]], dict[str, Any]] = (
@@ -60,10 +64,15 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
     texts = docstring_of(function)[1]
     parameters: dict[str, inspect.Parameter] = {}
     context: str | None = None
+    deps: dict[str, str] = {}
     for parameter in inspect.signature(function).parameters.values():
         hint = hints.get(parameter.name, Any)
         if _is_context(hint) or (parameter.name == "ctx" and parameter.name not in hints):
             context = parameter.name
+            continue
+        dep = _dep_of(hint)
+        if dep is not None:
+            deps[parameter.name] = dep.name
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise UsageError(
@@ -77,11 +86,11 @@ def bind_signature(function: Callable[..., Any], where: str, *, names: Mapping[s
     plain = {name: plain_hint(parameter.annotation) for name, parameter in parameters.items()}
     schema = plain_schema(parameters, plain, described)
     if schema is not None:
-        return Binding(schema, _Lazy(parameters, described, where), plain, context)
+        return Binding(schema, _Lazy(parameters, described, where), plain, context, deps)
     from clicket.tools.pydantic_arguments import arguments_model
 
     model = arguments_model(parameters, described, where)
-    return Binding(model.schema, model.validate, plain, context)
+    return Binding(model.schema, model.validate, plain, context, deps)
 
 
 class _Lazy:
@@ -109,6 +118,13 @@ def _is_context(hint: Any) -> bool:
     if typing.get_origin(hint) in (Union, UnionType):
         return ToolContext in typing.get_args(hint)
     return hint is ToolContext
+
+
+def _dep_of(hint: Any) -> Depends | None:
+    """What `Annotated[Pool, Depends("db")]` names."""
+    if typing.get_origin(hint) is not Annotated:
+        return None
+    return next((each for each in typing.get_args(hint)[1:] if isinstance(each, Depends)), None)
 
 
 @cache

@@ -50,6 +50,22 @@ class TestFindingTools:
         alone = run("tools", "--json", "--tools", "cli_tools:boom", **environment)
         assert [each["name"] for each in json.loads(alone.stdout)["tools"]] == ["boom"]
 
+    def test_factories_of_deps(self, run: Run, folder: Path) -> None:
+        (folder / "cli_deps.py").write_text(
+            "from typing import Annotated\nfrom clicket import Depends, tool\n"
+            "class Pool:\n    def close(self):\n        print('closed')\n"
+            "@tool\ndef read(db: Annotated[Pool, Depends('db')]) -> str:\n    return type(db).__name__\n"
+        )
+        (folder / "clicket.toml").write_text('[deps]\ndb = "cli_deps:Pool"\n')
+        done = run("call", "read", "--json", "--tools", "cli_deps")
+        assert (done.returncode, "Pool" in done.stdout, "closed" in done.stdout) == (0, True, True), done.stderr
+        for wrong, says in {"cli_deps:Pol": "Did you mean 'Pool'", "cli_deps": "write module:name"}.items():
+            done = run("call", "read", "--tools", "cli_deps", CLICKET_DEPS=json.dumps({"db": wrong}))
+            assert done.returncode == 2
+            assert f"deps.db = '{wrong}'" in done.stderr
+            assert says in done.stderr
+            assert no_traceback(done)
+
     def test_broken_module_is_named_with_its_line_and_traceback_only_on_request(self, run: Run, folder: Path) -> None:
         (folder / "cli_broken.py").write_text("import os\n\nvalue = 1 / 0\n")
         done = run("call", "add", "--tools", "cli_broken")

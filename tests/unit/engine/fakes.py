@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from clicket.engine.core import Core
-from clicket.engine.executors import Limiter
+from clicket.engine.executors import Deps, Limiter
 from clicket.engine.fleet.queues import Queues
 from clicket.engine.journal import Entry, Journal
 from clicket.engine.lifecycle.ending import Ending
@@ -221,7 +221,7 @@ class Lower:
             requests=self.requests,
             stored_calls=StoredCalls(self.store, self.clock, self.phase, NoNotices(), spawn=asyncio.ensure_future),
             claimer=anything, arguments=ArgumentsOnRecord(self.vault, self.registry, max_size=10_000), audit=anything,
-            grants=anything, costs=Recorder(writing={}),  # type: ignore[arg-type]
+            grants=anything, costs=Recorder(writing={}), deps=Deps({}, anything),  # type: ignore[arg-type]
         )  # fmt: skip
         """The stand-ins in it record what they are asked; `with_core` replaces some."""
         self.ending = Ending(self.core)

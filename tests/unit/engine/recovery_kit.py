@@ -8,6 +8,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.engine.lifecycle.approvals import Approvals
+from clicket.engine.lifecycle.dep_waits import DepWaits
 from clicket.engine.live_call import Call, Question
 from clicket.engine.people.questions import ask_for_approval
 from clicket.engine.recovery.recovered import Recovered
@@ -74,7 +75,15 @@ class Parts(Lower):
         self.entry: Any = Recorder(is_active=True, update=self.enter)
         approvals = Approvals(core, self.ending)
         self.recovery = Recovery(
-            core, self.ending, approvals, self.next_steps, self.external, self.reconciling, self.parking, self.entry
+            core,
+            self.ending,
+            approvals,
+            self.next_steps,
+            self.external,
+            self.reconciling,
+            self.parking,
+            DepWaits(core, self.ending),
+            self.entry,
         )
 
     async def enter(self) -> None:

@@ -10,6 +10,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.engine.lifecycle.admission import Admission
+from clicket.engine.lifecycle.dep_waits import DepWaits
 from clicket.engine.lifecycle.next_steps import NextSteps
 from clicket.engine.live_call import Call, Origin
 from clicket.engine.local.loop_share import LoopShare
@@ -79,7 +80,14 @@ class Parts(Lower):
         )
         self.phase.leaves_calls = gives_away
         self.next_steps = NextSteps(
-            core, self.ending, self.handover, self.running_part, approvals, due_calls, self.credentials
+            core,
+            self.ending,
+            self.handover,
+            self.running_part,
+            approvals,
+            due_calls,
+            self.credentials,
+            DepWaits(core, self.ending),
         )
         self.admission = Admission(core, self.ending, self.next_steps, due_calls, self.share)
 

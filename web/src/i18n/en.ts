@@ -86,6 +86,7 @@ export const en = {
   "state.in_progress": "in progress",
   "state.blocked": "blocked",
   "state.credential": "needs a credential",
+  "state.dep": "needs a dep of its run",
   "state.external": "waits outside",
   "state.reconcile": "being checked",
   "state.time": "waits for its time",

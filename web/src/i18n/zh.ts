@@ -88,6 +88,7 @@ export const zh: Texts = {
   "state.in_progress": "进行中",
   "state.blocked": "受阻",
   "state.credential": "待凭据",
+  "state.dep": "等待运行的 dep",
   "state.external": "等待外部",
   "state.reconcile": "核查中",
   "state.time": "等待时间",

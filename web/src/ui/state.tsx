@@ -2,7 +2,7 @@
 import { word } from "../i18n";
 
 /** What a call waits for is said in place of its state. */
-const WAITS = new Set(["approval", "credential", "external", "reconcile", "time"]);
+const WAITS = new Set(["approval", "credential", "dep", "external", "reconcile", "time"]);
 
 /** `label`: the text, if the state has another name here. */
 export function StateBadge({ state, waiting, label }: { state: string; waiting?: string | null | undefined; label?: string }) {

@@ -22,6 +22,8 @@ class WaitingCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The question is staged or on record, and no grant answers it."""
     is_early: bool = False
     """Its time has not come."""
+    needs_deps: bool = False
+    """The run of its agent brought deps that this process does not have."""
     needs_credentials: bool = False
     """Its tool uses credentials of its caller, and they have not been looked for."""
     may_be_cached: bool = False
@@ -34,6 +36,7 @@ class NextStep(Enum):
     ASK_PERSON = "ask a person, unless a grant answers"
     KEEP = "store it, and wait for the person"
     WAIT_FOR_TIME = "store it, and leave it until its time"
+    WAIT_FOR_DEPS = "keep it until its run's deps are here"
     FIND_CREDENTIALS = "look for the credentials of its caller"
     FIND_RESULT = "look for the result of an equal call"
     GIVE_AWAY = "store it without an owner, for another process"
@@ -47,6 +50,8 @@ def next_step(call: WaitingCall) -> NextStep:
         return NextStep.GIVE_AWAY if call.is_left else NextStep.KEEP
     if call.is_early:
         return NextStep.WAIT_FOR_TIME
+    if call.needs_deps:
+        return NextStep.WAIT_FOR_DEPS
     if call.needs_credentials:
         return NextStep.FIND_CREDENTIALS
     if call.may_be_cached:

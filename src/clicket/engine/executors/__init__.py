@@ -11,7 +11,7 @@
 - `retry`: which failures are retried, and after how long
 - `limiter`: slots and their queue, with callers in turn
 - `sink`, `thread_sink`, `spool`: output, progress and heartbeats as events; the whole output of a call
-- `lent_credentials`: the caller's tokens for an attempt
+- `lent_credentials`, `deps`: the caller's tokens for an attempt; values of this process that it gets
 - `checkpoints`, `turn_log`: what a tool keeps for its next attempt; the steps of an agent's turn
 - `inputs`: questions of a running body to a person
 - `kept_files`: images and files of results and messages become artifacts
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
         unknown,
     )
     from clicket.engine.executors.caller_documents import SEALED, CallerDocuments
+    from clicket.engine.executors.deps import Deps
     from clicket.engine.executors.kept_files import MAX_FILES, keep_files
     from clicket.engine.executors.lanes import PREPARED, lane_of
     from clicket.engine.executors.lent_credentials import LentCredentials
     from clicket.engine.executors.limiter import RUNTIME, Limiter
     from clicket.engine.executors.loop_watch import LoopWatch
-    from clicket.engine.executors.processes import ProcessPool
+    from clicket.engine.executors.processes import ProcessPool, factories_for
     from clicket.engine.executors.ray.cluster import Cluster, check_ray
     from clicket.engine.executors.retry import backoff, describe, transient
     from clicket.engine.executors.sink import CallSink, documents_of, gave_token, progress_data, turn_log_of
@@ -80,6 +81,7 @@ __all__ = [
     "CallSink",
     "CallerDocuments",
     "Cluster",
+    "Deps",
     "LentCredentials",
     "Limiter",
     "LoopWatch",
@@ -100,6 +102,7 @@ __all__ = [
     "documents_of",
     "entries_in",
     "explain",
+    "factories_for",
     "gave_token",
     "grant",
     "granted",
@@ -125,11 +128,12 @@ __all__ = [
 _HOMES = {
     "artifacts": "GRANT ArtifactSource artifact_stream chunks_of grant granted name_of put_artifact read_artifact spooled unknown",
     "caller_documents": "SEALED CallerDocuments",
+    "deps": "Deps",
     "kept_files": "MAX_FILES keep_files",
     "lent_credentials": "LentCredentials",
     "limiter": "RUNTIME Limiter",
     "loop_watch": "LoopWatch",
-    "processes": "ProcessPool",
+    "processes": "ProcessPool factories_for",
     "ray.cluster": "Cluster check_ray",
     "retry": "backoff describe transient",
     "lanes": "PREPARED lane_of",

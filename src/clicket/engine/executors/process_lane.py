@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clicket.engine.executors.clocks import Clocks
 from clicket.engine.executors.loop_lane import absorb_cancel, task_of
-from clicket.engine.executors.processes import ProcessPool, Worker, target_of
+from clicket.engine.executors.processes import ProcessPool, Worker, factories_for, target_of
 from clicket.engine.executors.processes.file_outputs import output_in
 from clicket.engine.executors.sink import CallSink, relay, sent_context
 from clicket.engine.executors.stopping import Stopped, attempt_of, keep_late, set_stopper
 from clicket.engine.live_call import Call
 from clicket.model.codec import encode
 from clicket.tools import STREAMED, Tool
+from clicket.tools.deps import Factory
 
 __all__ = ["ProcessLane"]
 
@@ -23,9 +24,19 @@ _START_LIMIT = 120.0
 
 
 class ProcessLane:
-    def __init__(self, pool: ProcessPool, clocks: Clocks, *, make_sink: Callable[[Call], CallSink]) -> None:
+    """`factories`: of the runtime's deps; the child calls those that the tool may read."""
+
+    def __init__(
+        self,
+        pool: ProcessPool,
+        clocks: Clocks,
+        factories: Mapping[str, Factory],
+        *,
+        make_sink: Callable[[Call], CallSink],
+    ) -> None:
         self._pool = pool
         self._clocks = clocks
+        self._factories = factories
         self._make_sink = make_sink
 
     async def attempt(self, call: Call, tool: Tool) -> Any:
@@ -49,7 +60,12 @@ class ProcessLane:
         context = sent_context(call, tool.options.timeout)
         try:
             reply = await worker.run(
-                target_of(tool), encode(call.arguments), context=context, started=started, message=message
+                target_of(tool),
+                encode(call.arguments),
+                context=context,
+                started=started,
+                message=message,
+                deps=factories_for(tool, self._factories),
             )
         except asyncio.CancelledError:
             task.uncancel()

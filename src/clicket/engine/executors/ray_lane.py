@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from secrets import token_hex
 from typing import Any
 
@@ -18,7 +18,7 @@ import msgspec
 
 from clicket.engine.executors.clocks import Clocks
 from clicket.engine.executors.loop_lane import absorb_cancel, task_of
-from clicket.engine.executors.processes import target_of
+from clicket.engine.executors.processes import factories_for, target_of
 from clicket.engine.executors.processes.file_outputs import output_in
 from clicket.engine.executors.processes.wire import Job
 from clicket.engine.executors.ray.cluster import Cluster, RayUnavailable
@@ -31,6 +31,7 @@ from clicket.errors import ClicketError
 from clicket.model.codec import encode
 from clicket.system.bridge import Workers
 from clicket.tools import STREAMED, Resources, Tool
+from clicket.tools.deps import Factory
 
 __all__ = ["RayLane"]
 
@@ -53,6 +54,7 @@ class RayLane:
         cluster: Cluster,
         journal: Journal,
         clocks: Clocks,
+        factories: Mapping[str, Factory],
         *,
         max_wait: float | None,
         make_sink: Callable[[Call], CallSink],
@@ -62,6 +64,7 @@ class RayLane:
         self._cluster = cluster
         self._journal = journal
         self._clocks = clocks
+        self._factories = factories
         self._max_wait = max_wait
         self._make_sink = make_sink
         self._on_returned = on_returned
@@ -111,6 +114,7 @@ class RayLane:
                 target=target_of(tool, "ray"),
                 arguments=msgspec.Raw(encode(call.arguments)),
                 context=sent_context(call, tool.options.timeout),
+                deps=factories_for(tool, self._factories),
             )
             await body.place(call.entry.tool, encode(job), _ray_options(_resources(tool)))
         except RayUnavailable as error:

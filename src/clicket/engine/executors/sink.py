@@ -427,6 +427,7 @@ def context_for(call: Call, sink: Any) -> ToolContext:
         metadata=call.request.metadata or {},
         caller=entry.caller,
         credentials=None if attempt is None else attempt.tokens,
+        deps=None if attempt is None else attempt.deps,
     )
 
 

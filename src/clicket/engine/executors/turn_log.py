@@ -14,6 +14,7 @@ from clicket.engine.journal import Journal, OnDurable
 from clicket.engine.live_call import Call
 from clicket.model import Event
 from clicket.model.codec import decode, encode
+from clicket.model.deps import NO_DEPS, RunDeps
 from clicket.model.files import FileRef
 from clicket.safety.vault import Vault, any_token, hide, hide_text
 
@@ -62,6 +63,11 @@ class TurnLog:
     def requesters(self) -> frozenset[str]:
         """Names of the person who began the turn in the name of its caller."""
         return self._call.origin.requesters
+
+    @property
+    def deps(self) -> RunDeps:
+        """Of the run whose call it is."""
+        return self._call.origin.deps or NO_DEPS
 
     @property
     def stopping(self) -> str | None:

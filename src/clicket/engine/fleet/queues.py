@@ -8,7 +8,7 @@ its thread must not run beside it. So the calls in the queue of a holder wait un
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from clicket.model.ports import LATER, Backlog, Capacity, QueueName
 from clicket.model.worker import WorkerInfo
@@ -22,7 +22,7 @@ FIRST_VERSION = "1"
 
 class Queues:
     """`worker`: the id of this worker, which is its name in queues. `living`: lists the living workers. `labels`: what this process
-    has. `gives_away`: calls are run by other processes. `shares`: other processes may use the store."""
+    has. `factories`: the deps that it makes. `gives_away`: calls are run by other processes. `shares`: others may use the store."""
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class Queues:
         worker: str,
         living: Callable[[], Awaitable[Sequence[WorkerInfo]]],
         labels: frozenset[str],
+        factories: Collection[str] = (),
         gives_away: bool,
         shares: bool,
     ) -> None:
@@ -39,6 +40,7 @@ class Queues:
         self._registry = registry
         self._living = living
         self._labels = labels
+        self._factories = frozenset(factories)
         self._gives_away = gives_away
         self._shares = shares
         self._adopted: dict[str, set[str]] = {}
@@ -46,10 +48,13 @@ class Queues:
         self.backlog: Sequence[Backlog] = ()
         """As it was read last."""
 
-    # Labels.
+    # Labels and deps.
 
     def runs(self, tool: Tool) -> bool:
-        """Has this process every label that the tool needs?"""
+        """Has this process every label that the tool needs, and does it make every dep?"""
+        return self.has_labels(tool) and self._factories.issuperset(tool.traits.deps)
+
+    def has_labels(self, tool: Tool) -> bool:
         return tool.options.labels <= self._labels
 
     def missing(self, tool: Tool) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from clicket.engine.cache.kept_outcomes import place_of
 from clicket.engine.core import Core
+from clicket.engine.executors.deps import unprovided
 from clicket.engine.journal import Entry
 from clicket.engine.lifecycle.due_calls import DueCalls
 from clicket.engine.lifecycle.ending import Ending
@@ -17,6 +18,7 @@ from clicket.engine.stages import Deferred, Judged
 from clicket.errors import StoreUnavailable, UsageError
 from clicket.model import ToolCall, ToolError
 from clicket.model.ids import new_id
+from clicket.tools import Tool
 
 __all__ = ["Admission"]
 
@@ -41,6 +43,7 @@ class Admission:
         self._slots = core.slots
         self._audit = core.audit
         self._queues = core.queues
+        self._deps = core.deps
         self._phase = core.phase
         self._ending = ending
         self._next_steps = next_steps
@@ -156,8 +159,9 @@ class Admission:
         plan = self._plans.simple.get(tool)
         if plan is None or call.origin.prefer_sync:
             self._plans.fit(call)
-            if tool.options.labels and not self._phase.leaves_calls and not self._queues.runs(tool):
-                self._refuse(call, self._queues.missing(tool))
+            why = "" if self._phase.leaves_calls else self._lacking(call, tool)
+            if why:
+                self._refuse(call, why)
                 return
         else:
             call.plan = plan
@@ -167,6 +171,13 @@ class Admission:
         # A store that writes inline may have given the call away, or ended it, by now.
         if call.request.deadline is not None and not call.ending and call.failure is None:
             self._timers.deadline(call, call.request.deadline + self._due_calls.wait_of(call))
+
+    def _lacking(self, call: Call, tool: Tool) -> str:
+        """What this process lacks to run the call; empty if nothing."""
+        if not self._queues.has_labels(tool):
+            return self._queues.missing(tool)
+        missing = self._deps.missing(call)
+        return unprovided(tool, missing[0]) if missing else ""
 
     def _refuse(self, call: Call, message: str) -> None:
         """End a call that cannot run in this process, and is not left to others."""

@@ -12,6 +12,7 @@ from clicket.engine.call.next_step import NextStep, WaitingCall, next_step
 from clicket.engine.core import Core
 from clicket.engine.lifecycle.approvals import Approvals
 from clicket.engine.lifecycle.credential_waits import CredentialWaits
+from clicket.engine.lifecycle.dep_waits import DepWaits
 from clicket.engine.lifecycle.due_calls import DueCalls
 from clicket.engine.lifecycle.ending import Ending
 from clicket.engine.lifecycle.handover import HandOver
@@ -32,6 +33,7 @@ class NextSteps:
         approvals: Approvals,
         due_calls: DueCalls,
         credentials: CredentialWaits,
+        dep_waits: DepWaits,
     ) -> None:
         self._journal = core.journal
         self._live = core.live
@@ -40,10 +42,12 @@ class NextSteps:
         self._registry = core.registry
         self._ending = ending
         self._due_calls = due_calls
+        self._dep_waits = dep_waits
         self._acts: dict[NextStep, Callable[[Call], None]] = {
             NextStep.ASK_PERSON: approvals.ask,
             NextStep.KEEP: self._keep,
             NextStep.WAIT_FOR_TIME: due_calls.defer,
+            NextStep.WAIT_FOR_DEPS: self._wait_for_deps,
             NextStep.FIND_CREDENTIALS: credentials.enter,
             NextStep.FIND_RESULT: self._find_result,
             NextStep.GIVE_AWAY: handover.give_away,
@@ -62,7 +66,8 @@ class NextSteps:
             is_asked=call.verdict == "ask" and not call.is_allowed,
             waits_for_person=entry.waiting_for == "approval",
             is_early=call.request.not_before is not None and self._due_calls.wait_of(call) > 0,
-            # The process that runs the call looks for them.
+            # The process that runs the call looks for these two.
+            needs_deps=call.origin.deps is not None and not leaves_calls and self._dep_waits.must_wait(call),
             needs_credentials=bool(tool.options.credentials) and not call.credentials and not leaves_calls,
             may_be_cached=call.cache_key is not None and not call.runs_itself and entry.state is State.PENDING,
             is_left=leaves_calls and not (entry.internal or self._registry.is_inner(tool.name)) and tool.traits.listed,
@@ -70,6 +75,9 @@ class NextSteps:
 
     def _keep(self, call: Call) -> None:
         self._journal.commit(call.entry, partial(self._ending.on_created, call))
+
+    def _wait_for_deps(self, call: Call) -> None:
+        self._dep_waits.enter(call, self.go_on)
 
     def _find_result(self, call: Call) -> None:
         self._live.add(call)

@@ -153,6 +153,10 @@ class Reconciling:
                 await self._credentials.lend(call)
             except ClicketError as error:
                 return None, error
+        try:
+            await self._runner.lend_deps(call)
+        except (ClicketError, Stopped) as error:
+            return None, error
         doubt = CallInDoubt(
             id=call.id,
             tool=tool.name,

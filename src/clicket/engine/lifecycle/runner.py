@@ -16,6 +16,7 @@ from msgspec import to_builtins
 
 from clicket.engine.call.attempts import AfterAttempt, EndedAttempt, after_attempt
 from clicket.engine.executors.clocks import Clocks
+from clicket.engine.executors.deps import Deps
 from clicket.engine.executors.lanes import PREPARED
 from clicket.engine.executors.loop_lane import LoopLane, inline
 from clicket.engine.executors.process_lane import ProcessLane
@@ -47,6 +48,8 @@ from clicket.tools.question import InputNeeded
 __all__ = ["Bodies", "Runner"]
 
 _RUNNING = State.RUNNING
+_FACTORY_LIMIT = 120.0
+"""Seconds that the factories of deps may take; the attempt's own time counts from the body's start."""
 _PARKED = {
     AfterAttempt.WAIT_FOR_CREDENTIAL: "credential",
     AfterAttempt.ASK_PERSON: "input",
@@ -71,6 +74,7 @@ class Runner:
         sinks: SinkParts,
         bodies: Bodies,
         inputs: Inputs,
+        deps: Deps,
         *,
         chance: random.Random,
         max_wait: float | None,
@@ -79,6 +83,7 @@ class Runner:
         self._sinks = sinks
         self._journal = journal = sinks.journal
         self._credentials = sinks.credentials
+        self._deps = deps
         self._clock = journal.clock
         self._clocks = clocks
         self._chance = chance
@@ -87,11 +92,12 @@ class Runner:
             clocks, make_sink=self.sink_of, abandon=inputs.does_not_stop, on_returned=on_returned, spawn=spawn
         )
         self._begin = self._loop.begin
-        self._processes = ProcessLane(bodies.processes, clocks, make_sink=self.sink_of)
+        self._processes = ProcessLane(bodies.processes, clocks, deps.factories, make_sink=self.sink_of)
         self._ray = RayLane(
             bodies.cluster,
             journal,
             clocks,
+            deps.factories,
             max_wait=max_wait,
             make_sink=self.sink_of,
             on_returned=on_returned,
@@ -136,6 +142,7 @@ class Runner:
             or call.entry.state is not _RUNNING
             or call.stopping is not None
             or tool.options.credentials  # type: ignore[union-attr]  # the find stage has run
+            or (self._deps.in_use and self._deps.concern(call, tool))  # type: ignore[arg-type]  # as above
         ):
             return self.run(call)
         begin = self._begin
@@ -168,6 +175,8 @@ class Runner:
                 try:
                     if tool.options.credentials:
                         await self._lend(call)
+                    if begun is None and self._deps.in_use and self._deps.concern(call, tool):
+                        await self.lend_deps(call)
                     call.output = await (lane(call, tool) if begun is None else self._loop.guarded(call, tool, begun))
                     if call.output is None and tool.options.external:
                         call.output = _left_open(attempt_of(call).sink)
@@ -188,6 +197,24 @@ class Runner:
         await self._credentials.lend(call)
         if call.stopping is not None:
             raise Stopped(call.stopping)
+
+    async def lend_deps(self, call: Call) -> None:
+        """Wait for factories, unless the call is stopped meanwhile."""
+        making = self._deps.begin(call)
+        if making:
+            ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            set_stopper(attempt_of(call), lambda: fulfil(ready))
+            self._clocks.limit(call, _FACTORY_LIMIT)
+            made = asyncio.ensure_future(asyncio.wait(making))
+            made.add_done_callback(lambda _: fulfil(ready))
+            try:
+                await ready
+            finally:
+                made.cancel()
+                self._clocks.over(call)
+            if call.stopping is not None:
+                raise Stopped(call.stopping)
+        self._deps.lend(call)
 
     async def _attempt_external(self, call: Call, tool: Tool) -> Any:
         """An async body that gets a token: the token works before the body runs."""

@@ -20,6 +20,7 @@ from clicket.engine.executors.stopping import resume_attempts
 from clicket.engine.fleet.worker_entry import WorkerEntry
 from clicket.engine.journal import Entry, Fenced
 from clicket.engine.lifecycle.approvals import Approvals, edit_of, unfit
+from clicket.engine.lifecycle.dep_waits import DepWaits
 from clicket.engine.lifecycle.ending import Ending
 from clicket.engine.lifecycle.external import External
 from clicket.engine.lifecycle.next_steps import NextSteps
@@ -40,9 +41,10 @@ from clicket.engine.recovery.recovered import Progress, Recovered
 from clicket.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from clicket.kernel import State
 from clicket.model import Record, ToolCall, ToolError, read
+from clicket.model.deps import RunDeps
 from clicket.model.ports import Stored, elapsed
 from clicket.model.request import checked
-from clicket.tools import Options
+from clicket.tools import Options, Tool
 
 __all__ = ["Recovery"]
 
@@ -62,6 +64,7 @@ class Recovery:
         external: External,
         reconciling: Reconciling,
         parking: Parking,
+        dep_waits: DepWaits,
         entry: WorkerEntry,
     ) -> None:
         self._core = core
@@ -80,6 +83,7 @@ class Recovery:
         self._external = external
         self._reconciling = reconciling
         self._parking = parking
+        self._dep_waits = dep_waits
         self._entry = entry
         self._acts: dict[AfterClaim, Callable[[Call, Record, Stored], str]] = {
             AfterClaim.GIVE_UP: self._give_up,
@@ -248,7 +252,8 @@ class Recovery:
         self._journal.wait_for(entry, record.waiting_for)
         age = max(age_of(self._clock, record, first), 0.0)
         scopes, requesters = frozenset(first.get("scopes") or ()), frozenset(first.get("requesters") or ())
-        origin = Origin(record.caller, scopes, requesters=requesters)
+        deps = RunDeps(tuple(first["deps"])) if first.get("deps") else None
+        origin = Origin(record.caller, scopes, requesters=requesters, deps=deps)
         call = Call(entry, request, origin, self._clock.monotonic() - age, record.idempotency_key, arguments)
         call.arguments_lost = lost
         self._pipeline.restore(call, record.stages)
@@ -279,7 +284,8 @@ class Recovery:
             deaths=deaths_of(entry) if stored.taken_from is not None and not waits_outside else 0,
             # A turn survives a call of its own that kills the process.
             max_deaths=self._core.limits.max_claims * (2 if entry.internal else 1),
-            can_run=tool is not None and (self._core.gives_away or self._queues.runs(tool)),
+            can_run=tool is not None
+            and (self._core.gives_away or self._queues.runs(tool) or self._has_deps(call, tool)),
             is_turn=any(event.type == "note" and "entry" in event.data for event in entry.events),
             was_started=entry.state in _STARTED,
             waits_outside=waits_outside,
@@ -290,6 +296,10 @@ class Recovery:
             is_repeatable=options.repeatable or options.recovery == "rerun",
             doubt=doubt_of(options, is_cancelled=record.cancel_requested),
         )
+
+    def _has_deps(self, call: Call, tool: Tool) -> bool:
+        """Did a run bring what the runtime does not make?"""
+        return self._queues.has_labels(tool) and not self._core.deps.missing(call)
 
     def _give_up(self, call: Call, record: Record, stored: Stored) -> str:
         deaths = deaths_of(call.entry)
@@ -356,8 +366,14 @@ class Recovery:
 
     def _check(self, call: Call, record: Record, stored: Stored) -> str:
         self._live.add(call)
-        self._reconciling.begin(call, lambda reason: self._settle_unknown(call, reason))
+        if self._dep_waits.must_wait(call):
+            self._dep_waits.enter(call, self._ask_check)
+        else:
+            self._ask_check(call)
         return "reconciling"
+
+    def _ask_check(self, call: Call) -> None:
+        self._reconciling.begin(call, lambda reason: self._settle_unknown(call, reason))
 
     def _settle_unknown(self, call: Call, reason: str) -> None:
         """The tool's check could not tell."""

@@ -37,7 +37,8 @@ class Plans:
         plan = self._plans.get(tool)
         if plan is None:
             plan = self._plans[tool] = self._plan(tool, lane_of(tool))
-            if not tool.traits.one_call_per_thread and self._max_per_thread is None and not tool.options.labels:
+            is_free = not tool.traits.one_call_per_thread and not tool.options.labels and not tool.traits.deps
+            if is_free and self._max_per_thread is None:
                 self.simple[tool] = plan
         if call.origin.prefer_sync:
             plan = self._plan(tool, lane_of(tool, prefer_sync=True))

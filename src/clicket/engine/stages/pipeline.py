@@ -161,6 +161,8 @@ class Pipeline:
             data["scopes"] = sorted(call.origin.scopes)
         if call.origin.requesters:
             data["requesters"] = sorted(call.origin.requesters)
+        if call.origin.deps is not None:
+            data["deps"] = sorted(call.origin.deps.names)
         if (
             request.metadata is not None
             or request.timeout is not None

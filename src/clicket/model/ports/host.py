@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 from clicket.errors import ClicketError
 from clicket.model import Arguments, CallOptions, Event, Record, ToolResult
 from clicket.model.chat import ToolOffer
+from clicket.model.deps import RunDeps
 from clicket.model.files import File, FileRef
 from clicket.model.ports.caller import Handle
 from clicket.model.ports.clock import Clock
@@ -75,6 +76,28 @@ class AgentHost(Protocol):
 
     def within(self, tool: str) -> AgentHost:
         """This host for calls that a running call of this tool makes: they may be of the tools that are lent to it."""
+        ...
+
+    # Deps: values of this process for tools.
+
+    def makes_dep(self, name: str) -> bool:
+        """Does the runtime make it?"""
+        ...
+
+    def lacking_dep(self, tools: Collection[str] | None, brought: Collection[str]) -> str:
+        """Why one of these tools (None: of all) cannot run with the deps that a run brings; empty if they can, or if other processes run
+        them."""
+        ...
+
+    def with_deps(self, deps: RunDeps, thread: str, mark: str) -> AgentHost:
+        """This host for the calls of a turn whose run brought these deps. Calls of that turn which this process took over get them, too,
+        until `drop_deps`."""
+        ...
+
+    def drop_deps(self, thread: str, mark: str) -> None: ...
+
+    async def deps(self) -> Mapping[str, Any]:
+        """What calls of this host may read: those of the run, and those that the runtime makes."""
         ...
 
     # Tools that every caller may call.

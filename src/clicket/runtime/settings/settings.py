@@ -47,7 +47,19 @@ _RETENTION_BYTES = 2 * 1024 * 1024 * 1024
 _ZERO_IS_FINE = ("close_timeout", "open_timeout", "outcome_retention", "retention_bytes")
 _LISTS = ("tools", "labels", "api_keys", "allowed_hosts", "allowed_origins")
 """Lists of names; text has commas between them."""
-_TABLES = ("policy", "mcp", "interpreter", "search", "agents", "oauth", "webhooks", "providers", "prices", "budgets")
+_TABLES = (
+    "policy",
+    "mcp",
+    "interpreter",
+    "search",
+    "agents",
+    "oauth",
+    "webhooks",
+    "providers",
+    "prices",
+    "budgets",
+    "deps",
+)
 """Tables of the file; JSON in the environment."""
 
 _CHOICES = (
@@ -66,6 +78,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A URL, or the path of a SQLite file."""
     durability: Durability = "process"
     tools: tuple[str, ...] = ()
+    deps: dict[str, str] = {}
+    """Factories of the deps that commands give to tools, by name: `db = "shop:connect"` under `[deps]` of `clicket.toml`, or JSON in
+    `CLICKET_DEPS`."""
     labels: tuple[str, ...] = ()
     """Labels of this worker: it also takes calls of tools that need them."""
     max_concurrency: int = 10

@@ -17,6 +17,7 @@ RULES: list[tuple[set[str], NextStep]] = [
     ({"is_asked", "waits_for_person", "is_left"}, NextStep.GIVE_AWAY),
     ({"is_asked", "is_early", "needs_credentials", "may_be_cached"}, NextStep.ASK_PERSON),
     ({"is_early", "needs_credentials", "may_be_cached", "is_left"}, NextStep.WAIT_FOR_TIME),
+    ({"needs_deps", "needs_credentials", "may_be_cached", "is_left"}, NextStep.WAIT_FOR_DEPS),
     ({"needs_credentials", "may_be_cached"}, NextStep.FIND_CREDENTIALS),
     ({"may_be_cached"}, NextStep.FIND_RESULT),
     ({"may_be_cached", "is_left"}, NextStep.FIND_RESULT),

@@ -21,6 +21,7 @@ In the child processes:
 - `guard`: the parent of a worker
 - `worker`: takes jobs and runs them one after another
 - `body`: one job: finds the tool, runs it, encodes its output
+- `child_deps`: the deps that factories make in the child
 - `connection`: the worker's end of the job socket
 - `termination`: when a worker must exit
 - `tree`: finds and ends process trees
@@ -33,9 +34,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clicket.engine.executors.processes.pool import ProcessPool, Target, ToolFailed, Worker, WorkerDied, target_of
+    from clicket.engine.executors.processes.pool import (
+        ProcessPool,
+        Target,
+        ToolFailed,
+        Worker,
+        WorkerDied,
+        factories_for,
+        target_of,
+    )
 
-__all__ = ["ProcessPool", "Target", "ToolFailed", "Worker", "WorkerDied", "target_of"]
+__all__ = ["ProcessPool", "Target", "ToolFailed", "Worker", "WorkerDied", "factories_for", "target_of"]
 
 
 def __getattr__(name: str) -> Any:

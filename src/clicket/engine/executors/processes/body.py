@@ -45,8 +45,13 @@ def perform(job: Job, connection: Outlet) -> tuple[Kind, bytes]:
         tool = resolve(job.target)
         bound = tool.bind(decode(job.arguments))
         fields = dict(job.context)
+        deps = None
+        if job.deps:
+            from clicket.engine.executors.processes.child_deps import made_here
+
+            deps = made_here(job.deps, tool.traits.deps)
         sink.start(fields.pop("time_left", None))
-        output = _run(tool, bound, ToolContext(sink, **fields))
+        output = _run(tool, bound, ToolContext(sink, **fields, deps=deps))
         check_process()
         if output is STREAMED:
             return Kind.STREAMED, b""
@@ -67,6 +72,10 @@ def perform(job: Job, connection: Outlet) -> tuple[Kind, bytes]:
 def _run(tool: Any, bound: Any, ctx: ToolContext) -> Any:
     if not tool.is_async:
         return tool.run(bound, ctx)
+    if ctx.deps:  # on the loop on which they were made
+        from clicket.engine.executors.processes.child_deps import on_own_loop
+
+        return on_own_loop(tool.run(bound, ctx))
     import asyncio
 
     return asyncio.run(tool.run(bound, ctx))

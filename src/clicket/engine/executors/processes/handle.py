@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, cast
@@ -232,18 +232,19 @@ class Worker(asyncio.Protocol):
         context: dict[str, Any],
         started: Callable[[], None],
         message: Message,
+        deps: Mapping[str, Target] | None = None,
     ) -> bytes | FilesOutput | None:
         """Run the tool's body in the child. Returns its output as JSON text or with its files, or None if all of it was emitted;
         raises `ToolFailed`, `InvalidInput`, `ResultUnserializable` or `WorkerDied`.
 
         `started()` is called when the body is about to run, its module imported. `message(kind, data)` brings `emit`
         (the chunk), `progress` (step, total, text), `heartbeat` (None) and `note` (text, data). `context` has the fields
-        of `ToolContext`, and may have `time_left`, in seconds from the body's start. Leaving this early (a cancel)
-        spoils the worker: `stop` it.
+        of `ToolContext`, and may have `time_left`, in seconds from the body's start. `deps`: factories of the deps that it may read.
+        Leaving this early (a cancel) spoils the worker: `stop` it.
         """
         if not self.free or self._transport is None:
             raise self._death_error() if self._guard_gone.done() else UsageError("this worker is busy or was stopped.")
-        payload = encode(Job(target=target, arguments=msgspec.Raw(arguments), context=context))
+        payload = encode(Job(target=target, arguments=msgspec.Raw(arguments), context=context, deps=dict(deps or {})))
         if len(payload) > MAX_FRAME:
             raise InvalidInput(
                 f"arguments of {len(payload):,} bytes are too much for a process tool", "Pass a file's name."

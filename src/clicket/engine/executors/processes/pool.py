@@ -11,10 +11,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from clicket.engine.executors.processes.handle import ToolFailed, Worker, WorkerDied
-from clicket.engine.executors.processes.target import Target, target_of
+from clicket.engine.executors.processes.target import Target, factories_for, target_of
 from clicket.errors import UsageError
 
-__all__ = ["ProcessPool", "Target", "ToolFailed", "Worker", "WorkerDied", "target_of"]
+__all__ = ["ProcessPool", "Target", "ToolFailed", "Worker", "WorkerDied", "factories_for", "target_of"]
 
 
 class ProcessPool:

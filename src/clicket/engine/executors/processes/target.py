@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -19,8 +20,10 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.tools import CompletedTool, FunctionTool, Tool
+from clicket.tools.deps import Factory
+from clicket.tools.place import placed
 
-__all__ = ["MAIN", "Target", "refuse_unguarded_main", "resolve", "target_of"]
+__all__ = ["MAIN", "Target", "factories_for", "refuse_unguarded_main", "resolve", "resolve_factory", "target_of"]
 
 MAIN = "__clicket_main__"
 """The name under which a worker runs the file of the runtime's `__main__`."""
@@ -66,6 +69,28 @@ def target_of(tool: Tool, isolation: str = "process") -> Target:
     return _target_in_main(name, loaded, qualname, isolation)
 
 
+def factories_for(tool: Tool, factories: Mapping[str, Factory]) -> dict[str, Target]:
+    """Where a child process finds the factories of the deps that the tool may read. `UsageError`: it needs one that cannot be found."""
+    traits = tool.traits
+    found: dict[str, Target] = {}
+    for name in factories if traits.wants_context and traits.any_dep else traits.deps:
+        factory = factories.get(name)
+        module, qualname = getattr(factory, "__module__", None), getattr(factory, "__qualname__", None)
+        loaded = sys.modules.get(module or "")
+        if loaded is not None and qualname and _follow(loaded, qualname) is factory:
+            if module == "__main__":
+                found[name] = _target_in_main(f"the factory of the dep {name!r}", loaded, qualname, "process")
+            else:
+                found[name] = Target(module=str(module), qualname=qualname, file=_file_of(loaded))
+        elif name in traits.deps and factory is not None:
+            raise UsageError(
+                f"{placed(f'tool {tool.name!r}', tool)}: it runs in another process, which cannot find the factory of the dep {name!r} "
+                f"({factory!r:.100}) by importing its module. Define it with `def` at the top level of a module, not as a lambda or inside "
+                "another function."
+            )
+    return found
+
+
 def _target_in_main(name: str, main: ModuleType, qualname: str, isolation: str) -> Target:
     if main.__spec__ is not None and main.__spec__.name != "__main__":  # started with `python -m package.module`
         return Target(module=main.__spec__.name, qualname=qualname, file=_file_of(main))
@@ -106,6 +131,11 @@ def _is_tool(found: Any) -> bool:
 
 
 # In the child --------------------------------------------------------------------------------------------------------
+
+
+def resolve_factory(target: Target) -> Any:
+    """The factory of a dep."""
+    return _follow(_load(target), target.qualname)
 
 
 @cache

@@ -45,6 +45,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     target: Target
     arguments: msgspec.Raw
     context: dict[str, Any]
+    deps: dict[str, Target] = {}
+    """The factories of the deps that the body may read."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

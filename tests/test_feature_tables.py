@@ -47,10 +47,6 @@ ABSENT = {
     },
 }
 """Rows that say that clicket does not have something, and names that it would then have."""
-WITHOUT = {
-    "handoffs between agents": r"handoffs?|hand_off",
-}
-"""The same for the sentence `clicket does not have` in the guide about migrating."""
 
 
 def chinese(page: str) -> str:
@@ -132,14 +128,6 @@ def test_what_a_table_says_is_missing_is_missing(page: str) -> None:
     negative = {row for row, cell in rows_of(page) if re.match(r"(–|none|no)\b|–", cell)}
     assert negative == set(ABSENT[page])
     assert [row for row, pattern in ABSENT[page].items() if not is_absent(pattern)] == []
-
-
-def test_what_the_guide_says_that_clicket_does_not_have_is_missing() -> None:
-    text = " ".join((ROOT / "docs/guides/migrating.md").read_text("utf-8").split())
-    sentence = re.search(r"clicket does not have: ([^.]*)\.", text)
-    assert sentence
-    assert [re.sub(r" \(.*\)", "", part) for part in re.split(r", (?![^(]*\))", sentence[1])] == list(WITHOUT)
-    assert [feature for feature, pattern in WITHOUT.items() if not is_absent(pattern)] == []
 
 
 @pytest.mark.parametrize("page", [*READMES, "docs/faq.md", "docs/zh-CN/faq.md", *TABLES, *map(chinese, TABLES)])

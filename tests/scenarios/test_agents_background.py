@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
@@ -176,3 +177,69 @@ async def test_a_result_that_comes_while_the_turn_waits_for_a_budget_is_read_by_
 async def _question(rt: Runtime) -> Any:
     found = (await rt.history(tool="raise_budget", active=True)).items
     return found[0] if found and found[0].waiting_for == "approval" else None
+
+
+async def test_the_model_lists_and_cancels_its_background_calls(store: str) -> None:
+    gate, ran = Gate(), list[str]()
+    calls: list[str] = []
+
+    async def answer(request: ChatRequest) -> ChatReply | str:
+        names = [offer.name for offer in request.tools]
+        read = answers(request)
+        if not read:
+            assert names == ["report", "echo"], "nothing goes on yet"
+            return asks(("report", '{"topic": "a"}'), ("report", '{"topic": "b"}'))
+        if len(read) == 2:
+            assert names == ["report", "echo", "background_calls", "cancel_background_call"]
+            return asks(("background_calls", "{}"), ("cancel_background_call", '{"call": "turn-1"}'))
+        if len(read) == 4:
+            listed = msgspec.json.decode(read[2].content)
+            assert [each["arguments"] for each in listed] == [{"topic": "a"}, {"topic": "b"}]
+            assert read[3].failed, "its own turn is not one of them"
+            calls.append(listed[0]["call"])
+            return asks(("cancel_background_call", f'{{"call": "{calls[0]}"}}'))
+        if not news(request):
+            await eventually(lambda: has_ended(rt, calls[0]))
+            return asks(("echo", '{"text": "x"}'))
+        assert [text for text in news(request) if calls[0] in text and "failed" in text]
+        return "done"
+
+    async with make([slow(gate, ran), echo], store) as rt:
+        result = await ReActAgent(rt, Says(answer)).run("go", thread="t")
+        assert result.text == "done"
+        assert (await rt.get(calls[0], thread="t")).state is State.CANCELLED
+        open_calls = (await rt.history(tool="report", active=True)).items
+        assert len(open_calls) == 1, "the other one goes on"
+        gate.open()
+
+
+async def test_an_agent_works_in_the_background_and_can_be_cancelled(store: str) -> None:
+    gate = Gate()
+
+    async def answer(request: ChatRequest) -> ChatReply | str:
+        read = answers(request)
+        if not read:
+            return asks(("research", '{"task": "find it"}'))
+        if len(read) == 1:
+            await gate.reached.wait()
+            return asks(("background_calls", "{}"))
+        if len(read) == 2:
+            (listed,) = msgspec.json.decode(read[1].content)
+            assert listed["tool"] == "research"
+            return asks(("cancel_background_call", msgspec.json.encode({"call": listed["call"]}).decode()))
+        return "cancelled"
+
+    async with make([echo], store) as rt:
+        helper = ReActAgent(rt, Says(lambda _: gate()), name="helper")
+        rt.add(helper.as_tool("research", "Finds things out.", background=True))
+        agent = ReActAgent(rt, Says(answer), name="boss", tools=["research"])
+        assert (await agent.run("go", thread="t")).text == "cancelled"
+        await eventually(lambda: ended(rt, "research"))
+        (call,) = (await rt.history(tool="research")).items
+        assert call.state is State.CANCELLED
+        (turn,) = (await rt.history(tool="agent:helper")).items
+        assert turn.state is State.CANCELLED, "the agent was stopped with its call"
+
+
+async def has_ended(rt: Runtime, id: str) -> bool:
+    return (await rt.get(id, thread="t")).state.is_terminal

@@ -42,6 +42,25 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 class TestSameAsAnAgent:
+    async def test_a_turn_that_is_handed_over(self, kind: str, tmp_path: Path) -> None:
+        agents = {
+            "helper": {
+                "model": script(tmp_path, [[["hand_to_billing", {"reason": "money"}]]]),
+                "handoffs": ["billing"],
+                "max_handoffs": 2,
+                "tools": [],
+            },
+            "billing": {"model": script(tmp_path, {"answers": TURN, "repeat": True}, "billing.json"), "tools": ["add"]},
+        }
+        async with either(kind, agents) as agent:
+            events = [event async for event in agent.stream("add", thread="t")]
+            (handed,) = [event.data for event in events if event.type == "handoff"]
+            assert (handed["from"], handed["to"], handed["reason"]) == ("helper", "billing", "money")
+            assert events[-1].data["agent"] == "billing"
+            result = await agent.run("again", thread="t")
+            assert (result.text, result.agent, result.turn, result.calls) == (TURN[1], "billing", 2, 1)
+            assert [turn.agent for turn in (await agent.history("t")).turns] == ["billing", "billing"]
+
     async def test_turns(self, kind: str, tmp_path: Path) -> None:
         async with either(kind, declared(tmp_path)) as agent:
             result = await agent.run("add", thread="t")

@@ -12,6 +12,7 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     identity                    what an agent may do, as it is recorded with each turn
     turn, turn_lifecycle        one running turn; its states from begin to end
     model_step, tool_step       ask the model and record its reply; run its tool calls and record their results
+    handoff                     handing a turn over to another agent
     middleware, chain           what surrounds requests and tool calls; its methods in their order
     check, checking             one rule about messages, answers, calls and results; running those of an agent
     fact_memory, facts          `Memory`: what a model remembers about its caller; the facts in the store
@@ -24,6 +25,7 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     user_message, attached_files images and files of messages; their bytes in a request
     context_window, read_result requests that fit the model; reading on in a long result
     entries, event_feed         recorded entries as events; live events of this process
+    background, background_tools results of background calls; tools to list and cancel them
     event_stream                recorded, then live events of a thread
     threads, memory             turns of a thread; their documents in the store, and a cache
     thread_retention            removal of idle threads
@@ -45,6 +47,7 @@ from clicket.agents.built_in_checks import max_length, no_urls_outside, pii
 from clicket.agents.check import Check
 from clicket.agents.context_window import ContextWindow
 from clicket.agents.fact_memory import Memory
+from clicket.agents.handoff import Handoff
 from clicket.agents.memory import Page, TurnDocument
 from clicket.agents.middleware import Middleware
 from clicket.agents.model_step import Thinker
@@ -53,7 +56,7 @@ from clicket.agents.plan_execute import PlanExecuteAgent
 from clicket.agents.react import Loop, ReActAgent
 from clicket.agents.todo import Todo, TodoItem, todo_of
 from clicket.agents.tool_step import Actor
-from clicket.agents.turn import Turn, TurnStopped
+from clicket.agents.turn import Turn, TurnHandedOver, TurnStopped
 from clicket.agents.turn_lifecycle import Drive
 from clicket.agents.turn_limits import Limits, Stopped
 from clicket.agents.user_message import Message, UserMessage
@@ -74,6 +77,7 @@ __all__ = [
     "ContextWindow",
     "Drive",
     "Edit",
+    "Handoff",
     "Limits",
     "Loop",
     "Memory",
@@ -94,6 +98,7 @@ __all__ = [
     "TodoItem",
     "Turn",
     "TurnDocument",
+    "TurnHandedOver",
     "TurnStopped",
     "UserMessage",
     "max_length",

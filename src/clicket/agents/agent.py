@@ -13,12 +13,14 @@ import msgspec
 from typing_extensions import TypeVar
 
 from clicket.agents.agent_result import AgentEvent, AgentResult, Sent, ThreadView
+from clicket.agents.background_tools import BACKGROUND_TOOLS, background_tools
 from clicket.agents.chain import Chain
 from clicket.agents.check import Check
 from clicket.agents.check_tool import CheckTool, tool_name
 from clicket.agents.event_feed import FeedReader
 from clicket.agents.event_stream import position_of
 from clicket.agents.frontend_tool import FrontendTool
+from clicket.agents.handoff import Handoff, HandTool, Named, handoffs_of
 from clicket.agents.identity import Identity
 from clicket.agents.mailbox import QueuedMessage, When
 from clicket.agents.memory import Page
@@ -29,8 +31,8 @@ from clicket.agents.run_options import NO_VALUES, Given, RunValues, Taking, deps
 from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Threads, Wanted, turn_id
 from clicket.agents.transcript import storable
-from clicket.agents.turn_lifecycle import Drive, OnChange, StateChanged, TurnLifecycle
-from clicket.agents.turn_limits import Limits
+from clicket.agents.turn_lifecycle import Drive, OnChange, ReturnTo, StateChanged, TurnLifecycle
+from clicket.agents.turn_limits import Limits, check_counts
 from clicket.agents.turn_record import TurnRecord, plan_in
 from clicket.agents.turn_start import begin, bring, earlier, lacking_dep, refuse_lacking, turn_arguments, work_off
 from clicket.agents.turn_tool import TurnTool
@@ -84,7 +86,8 @@ class Agent(Generic[T]):
     same, or take the place of the first (`replace=True`). `on_change`: what becomes of an interrupted turn that an agent of this name
     began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`).
     `middleware` surrounds its requests and tool calls, see `Middleware`. `checks`: see `Check`. `output`: the type of its answers, which
-    `r.value` then has.
+    `r.value` then has. `handoffs`, `max_handoffs`, `return_to`: see `ReActAgent`; a drive of your own lets `TurnHandedOver` through, which
+    `Actor.act` raises.
     `on_state_changed(before, after, thread)` is called for every change of state; override it, or pass a function.
     """
 
@@ -105,6 +108,9 @@ class Agent(Generic[T]):
         middleware: Chain | Iterable[object] = (),
         checks: Iterable[Check] = (),
         output: type[T] | Output[T] | Mapping[str, Any] | None = None,
+        handoffs: Iterable[Handoff | Named | str] = (),
+        max_handoffs: int = 5,
+        return_to: ReturnTo = "last",
         replace: bool = False,
         on_change: OnChange = "continue",
         on_state_changed: StateChanged | None = None,
@@ -122,23 +128,29 @@ class Agent(Generic[T]):
         self.name: str = name
         self.limits: Limits = limits
         self._host: AgentHost = rt.host
-        self._host.refuse_unknown(set(tools) - {read_result.name, FIND_TOOLS})
+        self._host.refuse_unknown(set(tools) - {read_result.name, FIND_TOOLS, *BACKGROUND_TOOLS})
         self._hook = on_state_changed
         installed = self._host.installed(f"agent:{name}")
         self._tool = installed if isinstance(installed, TurnTool) else TurnTool(name, self._host)
         self._memory = self._tool.memory
         self._streams = self._tool.streams
+        if return_to not in ("last", "first"):
+            raise UsageError(f"return_to is 'last' or 'first', not {return_to!r}.")
+        check_counts(0, max_handoffs=max_handoffs)
+        self._handoffs = handoffs_of(handoffs, name)  # it keeps those that were given as agents in use
+        bounds = {**(more_limits or {}), **({"max_handoffs": max_handoffs} if self._handoffs else {})}
         chain = middleware if isinstance(middleware, Chain) else Chain(middleware, checks=checks)
         self._output: Output[Any] | None = None if output is None else Output.of(output)
         identity = Identity.of(
             name=name,
             kind=kind or _kind_of(drive),
             tools=only,
-            limits={**msgspec.to_builtins(limits), **(more_limits or {})},
+            limits={**msgspec.to_builtins(limits), **bounds},
             system=system,
             model=model,
             middleware=chain.names,
             output=None if self._output is None else self._output.schema,
+            handoffs=[each.label for each in self._handoffs.values()],
         )
         self._lifecycle = TurnLifecycle(
             identity,
@@ -150,6 +162,10 @@ class Agent(Generic[T]):
             on_change=on_change,
             middleware=chain,
             output=self._output,
+            handoffs=self._handoffs,
+            others=self._others(),
+            max_handoffs=max_handoffs,
+            return_to=return_to,
         )
         self._in_use = self._tool.add(self._lifecycle, replace=replace)
         if installed is None:
@@ -160,11 +176,41 @@ class Agent(Generic[T]):
         for check in chain.asking:
             if self._host.installed(tool_name(check)) is None:
                 self._host.install(CheckTool(check))
-        self._host.lend(read_result)
+        for own in (read_result, *background_tools(self._host)):
+            self._host.lend(own)
+        for handoff in self._handoffs.values():
+            self._host.lend(HandTool(handoff))
         self._threads = Threads(self._host, self._memory, self._tool.name, limits)
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
+
+    def _others(self) -> dict[str, TurnLifecycle]:
+        """The agents to which it hands and that it was given, by name."""
+        others: dict[str, TurnLifecycle] = {}
+        for tool, handoff in self._handoffs.items():
+            known = self._host.installed(tool)
+            if known is not None and not isinstance(known, HandTool):
+                raise UsageError(
+                    f"a tool of this runtime is named {tool!r}: so this agent cannot hand to {handoff.name!r}."
+                )
+            if isinstance(handoff.agent, str):
+                continue
+            if not isinstance(handoff.agent, Agent) or handoff.agent._tool is not self._host.installed(
+                handoff.agent._tool.name
+            ):
+                raise UsageError(f"handoffs: {handoff.agent!r} is not an agent of this runtime.")
+            others[handoff.name] = handoff.agent._lifecycle
+        return others
+
+    def _check_handoffs(self) -> None:
+        """Before a turn begins: the agents that were named are there."""
+        for handoff in self._handoffs.values():
+            if self._host.installed(f"agent:{handoff.name}") is None:
+                raise UsageError(
+                    f"the agent {self.name!r} hands to {handoff.name!r}, but this runtime has no agent of that name. Make it before you "
+                    "send a message."
+                )
 
     def on_state_changed(self, before: AgentState, after: AgentState, thread: str) -> Any:
         """Called for every change of state of every thread; may be async. An exception is logged and has no other effect."""
@@ -188,14 +234,15 @@ class Agent(Generic[T]):
         view._threads = Threads(view._host, self._memory, self._tool.name, self.limits)
         return view
 
-    def as_tool(self, name: str | None = None, description: str = "") -> AgentTool:
-        """This agent as a tool for other agents: `rt.add(agent.as_tool("research", "Finds things out."))`."""
+    def as_tool(self, name: str | None = None, description: str = "", *, background: bool = False) -> AgentTool:
+        """This agent as a tool for other agents: `rt.add(agent.as_tool("research", "Finds things out."))`. `background`: the agent that
+        calls it goes on meanwhile, and reads the answer in a later message."""
         about = description or f"Gives a task to the agent {self.name!r}, and returns its answer."
 
         def as_caller(caller: str, scopes: frozenset[str], requesters: frozenset[str]) -> Agent:
             return self._on(self._host.acting_for(caller, scopes, requesters))
 
-        return AgentTool(self, name or self.name, about, as_caller)
+        return AgentTool(self, name or self.name, about, as_caller, self._host, background)
 
     # Running.
 
@@ -250,6 +297,7 @@ class Agent(Generic[T]):
         dep waits for a caller that brings it (`waiting_for` says `model:NAME`, `dep:NAME`).
         """
         given = taken(options, output)
+        self._check_handoffs()
         with self._host.while_open():
             wanted = _wanted(await self._said(message), thread, turn, id)
             await self._tool.mailbox.let_go(self._host, thread)
@@ -257,7 +305,8 @@ class Agent(Generic[T]):
 
     def _typed(self, result: AgentResult[Any], values: RunValues = NO_VALUES) -> AgentResult[Any]:
         """The result with its value as an instance of the type that was asked for; plain JSON if that is not at hand."""
-        output = values.output or self._output
+        other = self._lifecycle if result.agent == self.name else self._lifecycle.others.get(result.agent)
+        output = values.output or (None if other is None else other.output)
         if output is None or result.stopped != "finished":
             return result
         with suppress(InvalidInput):
@@ -325,6 +374,7 @@ class Agent(Generic[T]):
         """
         wanted = _wanted(await self._said(message), thread, turn, id, run)
         given = taken(options, output)
+        self._check_handoffs()
         await self._tool.mailbox.let_go(self._host, thread)
         return await begin(self._tool, self._threads, self._lifecycle, wanted, thread, given, frontend)
 
@@ -414,6 +464,7 @@ class Agent(Generic[T]):
             raise UsageError(f"when is 'next', 'now' or 'interrupt', not {when!r}.")
         host, mailbox = self._host, self._tool.mailbox
         given = taken(options, output)
+        self._check_handoffs()
         if given.values.model is not None or given.options.deps:
             raise UsageError(
                 "a message in the queue may begin its turn in another process: give the model to the agent, and deps to the runtime "

@@ -30,6 +30,7 @@ AgentEventType = Literal[
     "restart",
     "decision",
     "answer",
+    "handoff",
     "final",
     "error",
 ]
@@ -68,6 +69,8 @@ class AgentResult(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """How the last answer ended; None unless `stopped` is `finished`."""
     value: T | None = None
     """The answer as a value of the type that was asked for; None unless `stopped` is `finished`."""
+    agent: str = ""
+    """The name of the agent that answered: the one that was asked, or the last one to which the turn was handed."""
 
     @property
     def new_messages(self) -> list[ChatMessage]:

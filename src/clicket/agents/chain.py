@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any, NamedTuple
 
 from clicket.agents.check import Check
@@ -72,6 +73,14 @@ class Chain:
 
     def __repr__(self) -> str:
         return f"<middleware {', '.join(self.names) or 'none'}>"
+
+    def with_input_of(self, first: Chain) -> Chain:
+        """Of an agent to which a turn is handed that the agent of `first` began: that one's checks have let its message pass."""
+        if self.input == first.input:
+            return self
+        other = copy(self)
+        other.input = first.input
+        return other
 
     @property
     def asking(self) -> frozenset[str]:

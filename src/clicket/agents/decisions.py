@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Decisions:
     """Of one turn or fork. `begins`: the index of the turn's first message."""
 
-    __slots__ = ("_begins", "_dropped", "_edits", "_known", "are_new", "brought", "narrowed")
+    __slots__ = ("_begins", "_dropped", "_edits", "_known", "are_new", "brought", "hidden", "narrowed")
 
     def __init__(self, recorded: Mapping[Place, Any], begins: int) -> None:
         self._known: dict[Place, Any] = dict(recorded)
@@ -38,6 +38,8 @@ class Decisions:
         """Some may not be durable yet: the model must not see what follows from them."""
         self.brought: set[str] = set()
         """Names of the tools that middleware brings."""
+        self.hidden: frozenset[int] = frozenset()
+        """Places of messages that the agent does not read."""
         self.narrowed: frozenset[str] | None = None
         """Names of the tools that middleware left in the last request; None: all that were offered."""
 
@@ -69,9 +71,9 @@ class Decisions:
 
     def shown(self, messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
         """The messages that the next request has."""
-        if not self._dropped:
+        if not self._dropped and not self.hidden:
             return tuple(messages)
-        dropped = [self._id_of(place) in self._dropped for place in range(len(messages))]
+        dropped = [self._id_of(place) in self._dropped or place in self.hidden for place in range(len(messages))]
         alone = {message.use_id for message, is_dropped in zip(messages, dropped, strict=True) if is_dropped}
         shown: list[ChatMessage] = []
         left_out: set[str] = set()

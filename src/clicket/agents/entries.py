@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from clicket.agents.agent_result import AgentEvent, AgentEventType
+from clicket.agents.handoff import History
 from clicket.agents.turn_limits import AnswerEnd, RefusedAs, Stopped
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
@@ -23,9 +24,11 @@ __all__ = [
     "Decision",
     "Ended",
     "Entry",
+    "HandedOver",
     "Heard",
     "Held",
     "News",
+    "OfAgent",
     "PlanState",
     "Refusal",
     "Reply",
@@ -58,12 +61,9 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     after: AgentState
 
 
-class Begun(Entry, frozen=True, kw_only=True):
-    """`agent` to `digest` are its agent's, see `Identity`. `id`: that its caller gave it."""
+class OfAgent(Entry, frozen=True, kw_only=True):
+    """What an agent may do, and what it uses, see `Identity`."""
 
-    turn: int = 0
-    message: str
-    states: list[Change] = []
     agent: str = ""
     kind: str = ""
     model: str = ""
@@ -71,10 +71,19 @@ class Begun(Entry, frozen=True, kw_only=True):
     system: str = ""
     tools: list[str] | None = None
     digest: str = ""
-    id: str = ""
     middleware: list[str] = []
     output: dict[str, Any] = {}
     """The JSON Schema of the answer."""
+    handoffs: list[str] = []
+
+
+class Begun(OfAgent, frozen=True, kw_only=True):
+    """With the agent whose thread it is in. `id`: that its caller gave it."""
+
+    turn: int = 0
+    message: str
+    states: list[Change] = []
+    id: str = ""
     metadata: dict[str, Any] = {}
     files: list[FileRef] = []
     """Of the message."""
@@ -82,11 +91,23 @@ class Begun(Entry, frozen=True, kw_only=True):
     """Names of those that the caller brought."""
 
 
+class HandedOver(OfAgent, frozen=True, kw_only=True, tag="handoff"):
+    """From now on the turn is driven by `agent`. `by`: the agent that handed over, with the tool call `use` of this step; empty: the
+    turn begins with the agent that the thread was handed to before. The limits are those of the agent that began the turn."""
+
+    by: str
+    use: str = ""
+    reason: str = ""
+    history: History = "all"
+
+
 class Changed(Entry, frozen=True, kw_only=True):
-    """The turn goes on with an agent of this digest, which differs in `what` from the one that began it."""
+    """The turn goes on with an agent of this digest, which differs in `what` from the one that began it, or that was handed it.
+    `agent`: its name, if it is the latter."""
 
     what: dict[str, Any]
     digest: str
+    agent: str = ""
 
 
 class Use(msgspec.Struct, frozen=True, array_like=True):
@@ -264,6 +285,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str = ""
     state: str = ""
     files: list[FileRef] = []
+    usage: Usage | None = None
+    """Of the agent that was called, and of those that it called, if that counts towards a limit."""
 
     @classmethod
     def of(
@@ -323,6 +346,10 @@ class Ended(Entry, frozen=True, kw_only=True):
     value: Any = None
     error: str = ""
     code: str = ""
+    called: Usage | None = None
+    """Of the agents that it called, if that counts towards a limit."""
+    agent: str = ""
+    """That drove it last, if it was handed over."""
 
 
 class Unknown(Entry, frozen=True, kw_only=True):
@@ -331,7 +358,7 @@ class Unknown(Entry, frozen=True, kw_only=True):
 
 _KINDS: dict[Any, type[Entry]] = {
     kind.__struct_config__.tag: kind
-    for kind in (Begun, Changed, Reply, Answer, Decision, Held, Heard, Restart, Tried, Summary, Results, News, PlanState, Ended)
+    for kind in (Begun, HandedOver, Changed, Reply, Answer, Decision, Held, Heard, Restart, Tried, Summary, Results, News, PlanState, Ended)
 }  # fmt: skip
 
 
@@ -372,6 +399,8 @@ def _facts_of(entry: Entry) -> Iterator[Fact]:
             for change in entry.states:
                 yield _state(change.before, change.after)
             yield "message", {"role": "user", "text": entry.message, **_files(entry.files)}
+        case HandedOver():
+            yield "handoff", {"from": entry.by, "to": entry.agent, "reason": entry.reason, "id": entry.use}
         case Reply():
             yield from _facts_of_reply(entry)
         case Answer():
@@ -439,6 +468,5 @@ def _fact_of_end(ended: Ended) -> Fact:
     if ended.state is AgentState.ERROR:
         return "error", {"message": ended.error}
     body = msgspec.to_builtins(ended)
-    return "final", {
-        name: body.get(name) for name in ("text", "state", "stopped", "ended", "value", "steps", "calls", "usage")
-    }
+    names = ("text", "state", "stopped", "ended", "value", "steps", "calls", "usage")
+    return "final", {name: body.get(name) for name in names} | ({"agent": ended.agent} if ended.agent else {})

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.agents.entries import Begun
+from clicket.agents.entries import OfAgent
 from clicket.agents.run_options import NO_OPTIONS, RunOptions
 from clicket.model.codec import canonical
 from clicket.safety.vault import MASK
@@ -37,6 +37,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     middleware: tuple[str, ...] = ()
     output: dict[str, Any] = {}
     """The JSON Schema of its answers."""
+    handoffs: tuple[str, ...] = ()
+    """Names of the agents that it may hand to, with what they read if that is not all."""
 
     @classmethod
     def of(
@@ -50,6 +52,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         model: str = "",
         middleware: tuple[str, ...] = (),
         output: Mapping[str, Any] | None = None,
+        handoffs: Iterable[str] = (),
     ) -> Identity:
         bounds = _bounds(limits)
         may: dict[str, Any] = {"kind": kind, "tools": None if tools is None else sorted(tools), "limits": bounds}
@@ -57,6 +60,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             may["middleware"] = middleware
         if output:
             may["output"] = output
+        if hands := tuple(sorted(handoffs)):
+            may["handoffs"] = hands
         digest = sha256(canonical(may)).hexdigest()[:_DIGEST]
         return cls(
             name=name,
@@ -68,6 +73,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             digest=digest,
             middleware=middleware,
             output=dict(output or {}),
+            handoffs=hands,
         )
 
     def for_run(self, options: RunOptions) -> Identity:
@@ -84,7 +90,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def on_record(self) -> dict[str, Any]:
-        """As fields of the entry `Begun`."""
+        """As fields of the entries `Begun` and `HandedOver`."""
         tools = None if self.tools is None else sorted(self.tools)
         return {
             "agent": self.name,
@@ -96,13 +102,12 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             "digest": self.digest,
             "middleware": list(self.middleware),
             "output": self.output,
+            "handoffs": list(self.handoffs),
         }
 
     @classmethod
-    def in_entry(cls, begun: Begun | None) -> Identity | None:
-        """The identity that `begun` has on record."""
-        if begun is None:
-            return None
+    def in_entry(cls, begun: OfAgent) -> Identity:
+        """The identity that an entry has on record."""
         tools = None if begun.tools is None else frozenset(begun.tools)
         return cls(
             name=begun.agent,
@@ -114,6 +119,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             digest=begun.digest,
             middleware=tuple(begun.middleware),
             output=begun.output,
+            handoffs=tuple(begun.handoffs),
         )
 
     def system_in_place_of(self, present: str) -> str | None:
@@ -136,6 +142,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             what["limits"] = limits
         if self.middleware != present.middleware:
             what["middleware"] = [list(self.middleware), list(present.middleware)]
+        if self.handoffs != present.handoffs:
+            what["handoffs"] = [list(self.handoffs), list(present.handoffs)]
         if self.output != present.output:
             what["output"] = "the recorded type is used"
         if self.model != present.model:

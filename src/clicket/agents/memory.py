@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from clicket.agents.handoff import is_note
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.errors import StoreUnavailable
@@ -49,6 +50,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     since: int = 1
     """The first turn that models read; earlier ones were removed by `forget`."""
     thread: str = ""
+    agent: str = ""
+    """To which the thread was handed, if it is not its own."""
 
 
 class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,14 +77,19 @@ class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Of the error, if it is one of clicket's own."""
     plan: dict[str, Any] | None = None
     at: float = 0.0
+    agent: str = ""
+    """That drove it last, if it was handed over."""
+    called: Usage | None = None
+    """Of the agents that it called, if that counted towards a limit. `usage` is without them."""
 
     @property
     def as_written(self) -> tuple[ChatMessage, ...]:
-        """The messages, with the caller's own at first, also if a check has changed or refused it."""
+        """The messages without those between agents, with the caller's own at first, also if a check has changed or refused it."""
+        messages = tuple(each for each in self.messages if not is_note(each))
         if not self.message:
-            return self.messages
-        first = self.messages[0] if self.messages else ChatMessage(role="user")
-        return (msgspec.structs.replace(first, content=self.message), *self.messages[1:])
+            return messages
+        first = messages[0] if messages else ChatMessage(role="user")
+        return (msgspec.structs.replace(first, content=self.message), *messages[1:])
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,6 +254,7 @@ class Memory:
                 usage=head.usage + kept.usage,
                 updated_at=kept.at,
                 thread=thread,
+                agent=kept.agent,
             )
             if await host.records.put_document(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
                 self._follow(key, head, new, version, kept)

@@ -320,6 +320,7 @@ def _draft(turn: Turn, stopped: Stopped, text: str) -> AgentResult:
         begins=turn.begins,
         plan=turn.plan,
         ended=turn.answer_end if finished else None,
+        agent=turn.agent,
     )
 
 

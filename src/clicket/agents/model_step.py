@@ -10,6 +10,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from clicket.agents.attached_files import FileCache, with_files
+from clicket.agents.background_tools import BackgroundCalls
 from clicket.agents.chain import Chain
 from clicket.agents.checking import check_reply, lets_pass
 from clicket.agents.entries import Refusal
@@ -50,7 +51,7 @@ class _Answered(NamedTuple):
 class Thinker:
     """Asks one model. `system`: the agent's instructions; `role`: those of this part of it, which follow. `retries` and `retry_delay` work
     as those of a tool: exponential backoff with jitter, not before Retry-After. `middleware`: of this model alone, nearer to it than that
-    of the agent; None: it offers `read_result` where it is needed."""
+    of the agent; None: it offers `read_result` and tools for background calls where they are needed."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class Thinker:
         self._max_tokens = max_tokens
         self._policy = Options(max_retries=retries, retry_delay=retry_delay)
         self._chance = random_generator()  # jitter, not secrets
-        self._own = Chain((ReadResult(),) if middleware is None else middleware)
+        self._own = Chain((ReadResult(), BackgroundCalls()) if middleware is None else middleware)
         self._holds = SharedHolds()
         self._files = FileCache()
 

@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from clicket.agents.agent import Agent, HasHost, T
+from clicket.agents.background_tools import BackgroundCalls
 from clicket.agents.chain import Chain
 from clicket.agents.check import Check
 from clicket.agents.context_window import ContextWindow, windows_of
+from clicket.agents.handoff import Handoff, Named, offers_of
 from clicket.agents.model_step import OutOfTime, Thinker
 from clicket.agents.output import Output
 from clicket.agents.read_result import ReadResult
@@ -16,7 +18,7 @@ from clicket.agents.run_options import tool_names
 from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn
-from clicket.agents.turn_lifecycle import OnChange, StateChanged
+from clicket.agents.turn_lifecycle import OnChange, ReturnTo, StateChanged
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits
 from clicket.agents.typed_answers import TypedAnswers
 from clicket.errors import known_keywords
@@ -38,9 +40,13 @@ class ReActAgent(Agent[T]):
     `middleware`: surrounds its requests to the model and its tool calls, see `Middleware`. `checks`: what it may be told, answer, call
     and read, see `Check`. `output`: the type of the answer, which `r.value` has: a pydantic model, a dataclass, a `msgspec.Struct`, a
     `TypedDict`, a type such as `list[int]`, or a JSON Schema. `output_retries`: how many answers of a turn may be refused, by checks,
-    by middleware or because they do not fit, before it ends as `refused` or `invalid_output`. `replace`: put it in the place of another
-    agent of its name on this runtime that has other tools or limits. `on_change`: what becomes of an interrupted turn that an agent of
-    this name with other tools or limits began: `continue` with the tools that both may use, or `refuse`.
+    by middleware or because they do not fit, before it ends as `refused` or `invalid_output`. `handoffs`: agents, or their names, to
+    which its model may hand a turn, with a tool `hand_to_NAME` for each; see `Handoff`. The other agent then drives the turn with its own
+    system, model, tools, middleware and output; the turn stays in this agent's thread, under its limits, spend and checks of messages.
+    `max_handoffs`: in one turn. `return_to`: the next turn of the thread begins with the `last` agent, or with this one (`first`).
+    `replace`: put it in the place of another agent of its name on this runtime that has other tools or limits. `on_change`: what
+    becomes of an interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both may
+    use, or `refuse`.
     """
 
     @known_keywords
@@ -70,6 +76,9 @@ class ReActAgent(Agent[T]):
         checks: Iterable[Check] = (),
         output: type[T] | Output[T] | Mapping[str, Any] | None = None,
         output_retries: int = 2,
+        handoffs: Iterable[Handoff | Named | str] = (),
+        max_handoffs: int = 5,
+        return_to: ReturnTo = "last",
         replace: bool = False,
         on_change: OnChange = "continue",
         on_state_changed: StateChanged | None = None,
@@ -77,6 +86,7 @@ class ReActAgent(Agent[T]):
         own = (
             *ToolChoice.of(model, tool_search, max_offered),
             ReadResult(),
+            BackgroundCalls(),
             TypedAnswers.by(model),
             *windows_of(window, model),
         )
@@ -110,6 +120,9 @@ class ReActAgent(Agent[T]):
             model=thinker.name,
             middleware=Chain(middleware, checks=checks, output_retries=output_retries),
             output=output,
+            handoffs=handoffs,
+            max_handoffs=max_handoffs,
+            return_to=return_to,
             replace=replace,
             on_change=on_change,
             on_state_changed=on_state_changed,
@@ -152,4 +165,4 @@ class Loop:
             offers = tuple(offer for offer in offers if offer.name in allowed)
         if turn.frontend:
             offers = (*(offer for offer in offers if offer.name not in turn.frontend), *turn.frontend.values())
-        return offers
+        return (*offers, *offers_of(turn.handoffs.values())) if turn.handoffs else offers

@@ -13,6 +13,7 @@ from clicket.agents.entries import (
     Decision,
     Ended,
     Entry,
+    HandedOver,
     Held,
     News,
     PlanState,
@@ -84,7 +85,7 @@ class SensitiveValues:
     def message(self, message: ChatMessage) -> ChatMessage:
         if self.is_empty:
             return message
-        if message.role == "user":  # the user's own text is not masked
+        if message.role == "user" and message.vendor is None:  # the user's own text is not masked
             return message
         content = self.text(message.content)
         return msgspec.structs.replace(
@@ -116,6 +117,8 @@ class SensitiveValues:
                 shown = {"value": hide_said(entry.value, self.secrets)}
             case PlanState():
                 shown = {"plan": self.plan(entry.plan)}
+            case HandedOver():
+                shown = {"reason": self.text(entry.reason)}
             case Tried():
                 shown = {"error": self.text(entry.error)}
             case Ended():

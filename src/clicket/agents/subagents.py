@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
+
+import msgspec
 
 from clicket.agents.agent_result import AgentEvent, ThreadView
+from clicket.agents.memory import Page
 from clicket.agents.outages import Outages
+from clicket.agents.run_options import Given
 from clicket.agents.task_threads import agents_above, thread_of_task
 from clicket.agents.turn_limits import Limits
 from clicket.engine.executors import TurnLog, turn_log_of
 from clicket.errors import ClicketError, ProgramFailed, StoreUnavailable
 from clicket.kernel import AgentState
+from clicket.model.chat import Usage
 from clicket.model.deps import RunDeps
+from clicket.model.ids import agent_of
 from clicket.model.names import AGENT_TAG
+from clicket.model.ports import AgentHost
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.function import name_of
@@ -37,9 +44,12 @@ class AskedAgent(Protocol):
     @property
     def limits(self) -> Limits: ...
 
-    def stream(self, message: str, *, thread: str, turn: int | None, deps: RunDeps) -> AsyncIterator[AgentEvent]: ...
+    def stream(
+        self, message: str, *, thread: str, turn: int | None, **options: Unpack[Given]
+    ) -> AsyncIterator[AgentEvent]: ...
     async def stop(self, thread: str, reason: str) -> bool: ...
     async def look(self, thread: str) -> ThreadView: ...
+    async def history(self, thread: str) -> Page: ...
     def outages(self, log: TurnLog) -> Outages: ...
 
 
@@ -57,12 +67,17 @@ class AgentTool(ToolDefaults):
         name: str,
         description: str,
         as_caller: Callable[[str, frozenset[str], frozenset[str]], AskedAgent],
+        host: AgentHost,
+        background: bool = False,
     ) -> None:
         self.name: str = name_of(name, agent.name, f"agent {agent.name!r}")
         self.description: str = description
-        self.options: Options = Options(timeout=None, max_retries=0, recovery="rerun", tags=frozenset({AGENT_TAG}))
+        self.options: Options = Options(
+            timeout=None, max_retries=0, recovery="rerun", tags=frozenset({AGENT_TAG}), background=background
+        )
         self.agent: AskedAgent = agent
         self._as_caller = as_caller
+        self._host = host
         self._max_steps = agent.limits.max_steps
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +108,7 @@ class AgentTool(ToolDefaults):
             log.give_in()
         try:
             # `turn=1`: at most one turn, because a second one would repeat the work of the first.
-            async for event in agent.stream(task, thread=thread, turn=1, deps=log.deps):
+            async for event in agent.stream(task, thread=thread, turn=1, **self._given(ctx, log.deps)):
                 if event.type == "tool_started":
                     ctx.progress(event.step, self._max_steps, f"{agent.name} calls {event.data['tool']}")
         except asyncio.CancelledError:
@@ -107,6 +122,21 @@ class AgentTool(ToolDefaults):
         if view.error:
             raise ProgramFailed(f"the agent {agent.name!r} failed: {view.error}")
         return view.text if view.stopped == "finished" else f"[{view.stopped}] {view.text}"
+
+    def _given(self, ctx: ToolContext, deps: RunDeps) -> Given:
+        """The deps of the calling agent's turn, and what it leaves of its limits of tokens and cost."""
+        calling = self._host.installed(f"agent:{agent_of(ctx.call_id)}")
+        turn = None if calling is None else calling.turns.get((ctx.caller, ctx.thread))
+        left: dict[str, Any] = {} if turn is None else turn.spent.left(turn.limits)
+        own = self.agent.limits
+        less = {name: bound for name, bound in left.items() if (most := getattr(own, name)) is None or bound < most}
+        return {"deps": deps, "limits": msgspec.structs.replace(own, **less)} if less else {"deps": deps}
+
+    async def used(self, host: AgentHost, thread: str, call_id: str) -> Usage:
+        """What a call has used, with the agents that were called in it."""
+        agent = self._as_caller(host.caller, host.scopes, host.requesters)
+        turns = (await agent.history(thread_of_task(thread, call_id))).turns
+        return sum((turn.usage + (turn.called or Usage()) for turn in turns), Usage())
 
     def __repr__(self) -> str:
         return f"<tool {self.name}, an agent>"

@@ -46,6 +46,7 @@ _LOOK_EVERY = 0.5
 _BRINGS = {
     "model": "the model {name!r}, which agent.run or agent.resume brings (model=…)",
     "dep": "the dep {name!r}, which agent.run or agent.resume brings (deps={{{name!r}: …}})",
+    "agent": "the agent {name!r}, which was handed the turn: make it on this runtime",
 }
 """Waits of the turn itself."""
 _WAITS = {
@@ -85,9 +86,13 @@ class Threads:
         self.tool = tool
         self._limits = limits
 
+    @property
+    def agent(self) -> str:
+        return self.tool.removeprefix("agent:")
+
     def inner(self, thread: str) -> str:
         """See `inner_thread`."""
-        return inner_thread(self.tool.removeprefix("agent:"), thread)
+        return inner_thread(self.agent, thread)
 
     async def next(self, thread: str) -> int:
         """The number of the running turn, or of the next one."""
@@ -185,7 +190,7 @@ class Threads:
 
     async def _waits(self, thread: str, number: int) -> str:
         """What a turn waits for, itself or in the agents that it called, in words; empty if it waits for nothing that takes a person."""
-        mark = f"{self.tool.removeprefix('agent:')}.{number}"
+        mark = f"{self.agent}.{number}"
         found: list[str] = []
         own = await self.host.record(turn_id(number), self.inner(thread))
         kind, _, name = ("" if own is None else own.waiting_for or "").partition(":")
@@ -251,7 +256,7 @@ class Threads:
             document = await self._save_ended(thread, number, record)
         if document.state is AgentState.ERROR:
             raise failure_of(document, f"turn {number} of thread {thread!r}")
-        return result_of(document, thread, await self.memory.until(self.host, thread, number))
+        return result_of(document, self.agent, thread, await self.memory.until(self.host, thread, number))
 
     async def joined(self, thread: str, number: int) -> AgentResult:
         """`ended`, for a caller that has joined the turn. If its task is cancelled, the next caller may join the turn in its place."""
@@ -269,7 +274,7 @@ class Threads:
             error = "" if cancelled else _reason(record)
             ending = ending_of(on_record, self._limits, record.updated_at, error)
         begun = on_record.begun or _begun_by(record)
-        await Mailbox(self.tool.removeprefix("agent:")).remove(self.host, thread, on_record.heard)
+        await Mailbox(self.agent).remove(self.host, thread, on_record.heard)
         document = document_of(number, begun.message, on_record, ending, begun.id, begun.files)
         return await self.memory.save(self.host, thread, document)
 
@@ -342,6 +347,8 @@ def ending_of(on_record: TurnRecord, limits: Limits, at: float, error: str, code
         at=at,
         error=error,
         code=code,
+        agent=on_record.agent,
+        called=on_record.called,
     )
 
 
@@ -394,11 +401,13 @@ def ended_document(
         code=ending.code,
         plan=plan,
         at=ending.at,
+        agent=ending.agent,
+        called=ending.called,
     )
 
 
-def result_of(document: TurnDocument, thread: str, messages: Sequence[ChatMessage]) -> AgentResult:
-    """`messages` are the thread's, with the turn's own at their end."""
+def result_of(document: TurnDocument, agent: str, thread: str, messages: Sequence[ChatMessage]) -> AgentResult:
+    """`agent`: whose thread it is. `messages` are the thread's, with the turn's own at their end."""
     return AgentResult(
         text=document.text,
         state=document.state,
@@ -413,4 +422,5 @@ def result_of(document: TurnDocument, thread: str, messages: Sequence[ChatMessag
         plan=document.plan,
         ended=document.ended,
         value=document.value,
+        agent=document.agent or agent,
     )

@@ -39,8 +39,9 @@ class ToolChoice(Middleware):
         return () if limit is None else (cls(limit, defers=getattr(model, "defers_tools", False) is True),)
 
     async def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest | None:
-        """All tools if they fit; else some of them, in their own order, and `find_tools`. Those of the caller and of middleware stay."""
-        stay = {*turn.frontend, *turn.decisions.brought}
+        """All tools if they fit; else some of them, in their own order, and `find_tools`. Those of the caller, of middleware and handoffs
+        stay."""
+        stay = {*turn.frontend, *turn.decisions.brought, *turn.handoffs}
         offers = tuple(offer for offer in request.tools if offer.name not in stay)
         if len(offers) <= self._limit:
             return None

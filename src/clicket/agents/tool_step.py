@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from clicket.agents.background import started_text
+from clicket.agents.background_tools import BACKGROUND_TOOLS
 from clicket.agents.entries import Result
 from clicket.agents.frontend_tool import frontend_arguments
 from clicket.agents.identity import both
@@ -17,6 +18,7 @@ from clicket.agents.middleware import after_call, before_call
 from clicket.agents.outages import Outages
 from clicket.agents.read_result import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
+from clicket.agents.subagents import AgentTool
 from clicket.agents.task_waits import ended_before, wait_all
 from clicket.agents.transcript import INTERRUPTED
 from clicket.agents.turn import Turn, TurnStopped
@@ -39,7 +41,7 @@ _NO_ARGUMENTS = ("", "null")
 _LATE = "timeout: the time of the run was over before this call had a result. Its tool may or may not have run."
 _GONE = "not_found: the record of the call is not kept any more. Its tool may or may not have run."
 _STOPPED = "the turn was stopped"
-_OWN = (READ_RESULT, FIND_TOOLS)
+_OWN = (READ_RESULT, FIND_TOOLS, *BACKGROUND_TOOLS)
 """Tools that agents bring along, also one that is limited to other tools."""
 _MAX_NAMED = 50
 _COMPLETED = State.COMPLETED  # reading a member from its enum costs ten times as much
@@ -73,7 +75,8 @@ class Actor:
             elif record.state.is_terminal:
                 result = await after_call(turn, use, result_of(record))
                 most = self._max_observation
-                items.append(_shown(use, result, most) or await _cut(turn, use, result, most))
+                shown = _shown(use, result, most) or await _cut(turn, use, result, most)
+                items.append(await _counted(turn, use, call_id, shown))
         if items:
             turn.record_news([msgspec.structs.replace(item, background=True) for item in items])
 
@@ -115,6 +118,8 @@ class _ToolStep:
                 turn.denied[use.id] = forbidden[1]
             if use.id not in self.results:
                 self.wanted.append((number, use))
+        if turn.handoffs:
+            turn.deny_handoffs(self.message.uses)
         monotonic, now = turn.clock.monotonic, turn.clock.now
         started = monotonic()
         since = now()
@@ -139,6 +144,8 @@ class _ToolStep:
         self._record(started)
         if turn.has_paused(started, since):
             await turn.flush()
+        if stop is None and not turn.fork:
+            turn.leave_if_handed(self.message, self.results)
         return stop
 
     def _record(self, started: float) -> None:
@@ -260,7 +267,8 @@ class _ToolStep:
             if watch is not None:
                 watch.end(call_id)
         result = await after_call(turn, use, result)
-        return _shown(use, result, self.max_observation) or await _cut(turn, use, result, self.max_observation)
+        shown = _shown(use, result, self.max_observation) or await _cut(turn, use, result, self.max_observation)
+        return await _counted(turn, use, call_id, shown)
 
     def _call(
         self, host: AgentHost, tool: str, arguments: str, call_id: str, why: str | None, may_be_made: bool
@@ -343,6 +351,17 @@ def _shown(use: ToolUse, result: ToolResult, max_observation: int) -> Result | N
     return Result.of(use, result.call_id, text, files=shown_in(text, result.files) if result.files else ())
 
 
+async def _counted(turn: Turn, use: ToolUse, call_id: str, result: Result) -> Result:
+    """With what the agent has used that was called, if the turn has a limit of that."""
+    limits = turn.limits
+    if limits.max_tokens is None and limits.max_cost is None:
+        return result
+    tool = turn.host.installed(use.name)
+    if not isinstance(tool, AgentTool):
+        return result
+    return msgspec.structs.replace(result, usage=await tool.used(turn.host, turn.thread, call_id))
+
+
 def _failed(use: ToolUse, call_id: str, error: Exception) -> Result:
     code = error.code if isinstance(error, ClicketError) else "tool_error"
     return Result.of(use, call_id, _error_text(error), failed=True, code=code)
@@ -388,7 +407,7 @@ def _denial(turn: Turn, use: ToolUse) -> str | None:
         return f"this request offered {', '.join(sorted(turn.decisions.narrowed)) or 'no tools'}"
     if allowed is None or use.name in allowed or use.name in turn.frontend or use.name in _OWN:
         return None
-    if use.name in turn.decisions.brought:
+    if use.name in turn.decisions.brought or use.name in turn.handoffs:
         return None
     names = sorted(allowed)
     more = f" and {len(names) - _MAX_NAMED:,} more; find them with find_tools" if len(names) > _MAX_NAMED else ""

@@ -9,9 +9,9 @@ fork by itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -24,6 +24,7 @@ from clicket.agents.entries import (
     Answer,
     Decision,
     Entry,
+    HandedOver,
     Heard,
     Held,
     News,
@@ -39,6 +40,7 @@ from clicket.agents.entries import (
     events_of,
 )
 from clicket.agents.event_feed import EventFeed
+from clicket.agents.handoff import Handoff, hidden_from
 from clicket.agents.identity import both
 from clicket.agents.mailbox import Mailbox, QueuedMessage
 from clicket.agents.outages import Outages
@@ -46,7 +48,7 @@ from clicket.agents.output import Output
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
 from clicket.agents.turn_limits import AnswerEnd, Ending, Limits, Repeats, Spent, Stopped, counted
-from clicket.agents.turn_record import Branch, Replay, TurnRecord
+from clicket.agents.turn_record import Branch, Replay, TurnRecord, note_of
 from clicket.agents.verdicts import Edit
 from clicket.engine.executors import TurnLog
 from clicket.engine.spend import spender_of_turn
@@ -58,7 +60,7 @@ from clicket.model.ports.spending import Spending
 from clicket.model.spend import Spender
 from clicket.safety.vault import MASK
 
-__all__ = ["Turn", "TurnStopped"]
+__all__ = ["Role", "Turn", "TurnHandedOver", "TurnStopped"]
 
 REFUSED: dict[str, Any] = {"clicket": {"refused": True}}
 """Marks an answer that was refused, and why, in the messages of a running turn."""
@@ -76,6 +78,30 @@ class TurnStopped(ClicketError):
     def __init__(self, stopped: Stopped, text: str) -> None:
         super().__init__(text)
         self.stopped: Stopped = stopped
+
+
+class TurnHandedOver(ClicketError):
+    """The turn goes on with another agent: the call `use` of the tool of `handoff` succeeded."""
+
+    code = "handed_over"
+
+    def __init__(self, handoff: Handoff, use: ToolUse) -> None:
+        super().__init__(f"the turn goes on with the agent {handoff.name!r}. A drive lets this error through.")
+        self.handoff: Handoff = handoff
+        self.use: ToolUse = use
+
+
+class Role(NamedTuple):
+    """What a turn has of the agent that drives it."""
+
+    agent: str
+    middleware: Chain = NO_MIDDLEWARE
+    tools: frozenset[str] | None = None
+    system: str | None = None
+    output: Output[Any] | None = None
+    model: ChatModel | None = None
+    handoffs: Mapping[str, Handoff] = {}
+    """By the names of the tools."""
 
 
 class Turn:
@@ -100,8 +126,11 @@ class Turn:
         "deps",
         "feed",
         "files",
+        "first",
         "fork",
         "frontend",
+        "handed",
+        "handoffs",
         "has_references",
         "heard",
         "host",
@@ -111,6 +140,7 @@ class Turn:
         "mailbox",
         "mark",
         "masked_uses",
+        "max_handoffs",
         "max_steps",
         "message",
         "messages",
@@ -150,22 +180,19 @@ class Turn:
         message: str,
         history: Sequence[ChatMessage],
         limits: Limits,
+        role: Role,
         tag: str = "",
         fork: str = "",
         spent: Spent | None = None,
         sensitive: SensitiveValues | None = None,
         frontend: Sequence[ToolOffer] = (),
-        tools: frozenset[str] | None = None,
-        system: str | None = None,
         id: str = "",
         record: TurnRecord | None = None,
-        middleware: Chain = NO_MIDDLEWARE,
-        output: Output[Any] | None = None,
-        model: ChatModel | None = None,
+        max_handoffs: int = 0,
         metadata: Mapping[str, Any] | None = None,
         files: Sequence[FileRef] = (),
     ) -> None:
-        """`record`: the fold of the log's entries, if it is there."""
+        """`record`: the fold of the log's entries, if it is there. `role`: of the agent that begins it."""
         self.host: AgentHost = host
         self.clock: Clock = host.clock
         self.thread: str = thread
@@ -176,25 +203,33 @@ class Turn:
         self.number: int = number
         self.id: str = id  # that its caller gave it, or empty
         self.mark: str = mark
-        self.agent: str = mark.partition(".")[0]
-        """The agent's name."""
+        owner = mark.partition(".")[0]
+        self.agent: str = role.agent
+        """The name of the agent that drives it: the one whose thread it is in, or the one to which it was handed."""
         self.spending: Spending = host.spending
-        self.spender: Spender = spender_of_turn(host.caller, thread, self.agent, number)
+        self.spender: Spender = spender_of_turn(host.caller, thread, owner, number)
         """Whose spend its requests are: this run's, and that of the runs that called its agent."""
         self.limits: Limits = limits
         self.fork: str = fork
         self.has_references: bool = _has_reference(history)
         """Some result was cut: the model is offered the tool `read_result`."""
-        self.tools: frozenset[str] | None = tools
+        self.first: Role = role
+        """Of the agent that began it."""
+        self.tools: frozenset[str] | None = role.tools
         """Names of the tools that its agent may use, and the agent that began it; None: all of the runtime."""
-        self.allowed_tools: frozenset[str] | None = tools
+        self.allowed_tools: frozenset[str] | None = role.tools
         """Names of the tools that may be called now: a part of `tools`, see `allow`. None: all of the runtime."""
-        self.system: str | None = system
+        self.system: str | None = role.system
         """The instructions with which it began, if its agent has others by now; they hold to its end."""
-        self.middleware: Chain = middleware
-        self.mailbox: Mailbox = Mailbox(self.agent)
+        self.middleware: Chain = role.middleware
+        self.mailbox: Mailbox = Mailbox(owner)
         self.frontend: dict[str, ToolOffer] = {offer.name: offer for offer in frontend}
         """Tools that the caller's own program runs, by name."""
+        self.handoffs: Mapping[str, Handoff] = role.handoffs
+        """To which agents its agent may hand it, by the names of the tools."""
+        self.handed: int = 0
+        """How often that was done."""
+        self.max_handoffs: int = max_handoffs
         self.journaled: bool = True
         """Its tool calls are calls of the runtime. Those of a planner only change its plan."""
         self.max_steps: int | None = None
@@ -215,13 +250,13 @@ class Turn:
         """Background calls, of this turn and earlier ones, whose results the model has not read."""
         self.plan: dict[str, Any] | None = None
         self.answer_end: AnswerEnd | None = None  # of the model's last answer
-        self.model: ChatModel | None = model
+        self.model: ChatModel | None = role.model
         """Asked in place of the agent's, in this turn."""
         self.deps: Mapping[str, Any] = {}
         """Values of this process, by name: what its caller brought (`deps=`), and what the runtime makes."""
         self.metadata: Mapping[str, Any] = metadata or {}
         """What its caller said of it; JSON."""
-        self.output: Output[Any] | None = output
+        self.output: Output[Any] | None = role.output
         """What its answer must be; None: a text."""
         self.answer: Answer | None = None  # that the model's last reply gives
         self.heard: list[str] = []
@@ -272,6 +307,10 @@ class Turn:
 
     async def flush(self) -> None:
         await self._log.flush()
+
+    def shown_record(self) -> TurnRecord:
+        """What is on record of it now, as readers get it."""
+        return TurnRecord(self._log.shown_entries)
 
     def has_paused(self, started: float, since: float) -> bool:
         """Did a step take longer than `_PAUSE` by either clock? After a suspended process or a sleeping machine another process may own
@@ -341,17 +380,65 @@ class Turn:
             message=self.message,
             history=self.messages[: self.begins],
             limits=self.limits,
+            role=self.first,
             tag=self.tag,
             frontend=tuple(self.frontend.values()),
-            tools=self.tools,
-            system=self.system,
             id=self.id,
-            middleware=self.middleware,
-            output=self.output,
-            model=self.model,
+            max_handoffs=self.max_handoffs,
             metadata=self.metadata,
             files=self.files,
         )
+
+    # Handoffs.
+
+    def act_as(self, role: Role) -> None:
+        """Let another agent drive it from now on."""
+        self.agent, self.middleware, self.system, self.output, self.model = (
+            role.agent, role.middleware, role.system, role.output, role.model,
+        )  # fmt: skip
+        self.tools = self.allowed_tools = role.tools
+        self.handoffs = role.handoffs
+        self.answer = None
+        self.journaled = True
+        self.decisions.brought.clear()
+        self.decisions.hidden = hidden_from(role.agent, self.messages)
+
+    def recorded_handoff(self) -> HandedOver | None:
+        """That of this step, if it is on record."""
+        return self._branch.handoffs.get(self.steps)
+
+    def record_handoff(self, entry: HandedOver) -> None:
+        self._branch.handoffs[self.steps] = entry
+        text = f"Step {self.steps}: {entry.by} hands over to {entry.agent}." if entry.use else f"{entry.agent} goes on."
+        self.write(text, entry, (entry.reason, *filter(None, (entry.system,))))
+
+    def take_handoff(self, entry: HandedOver) -> None:
+        """Add what the other agent reads."""
+        if entry.use:
+            self.handed += 1
+            self.messages.append(note_of(entry))
+
+    def deny_handoffs(self, uses: Sequence[ToolUse]) -> None:
+        """Only the first one of a reply counts, and a turn has a limit of them."""
+        asked = [use for use in uses if self.hands(use) and use.id not in self.denied]
+        for place, use in enumerate(asked):
+            if self.handed >= self.max_handoffs:
+                often = f"the turn was handed over {self.handed} times, which is its limit (max_handoffs). Answer it yourself"
+                self.denied[use.id] = often
+            elif place:
+                self.denied[use.id] = f"a reply hands over once, and {asked[0].name} came first"
+
+    def hands(self, use: ToolUse) -> bool:
+        return use.name in self.handoffs and use.name not in self.frontend
+
+    def leave_if_handed(self, message: ChatMessage, results: Mapping[str, Result]) -> None:
+        """After all calls of a reply. `TurnHandedOver`: one of them handed over, now or before a crash."""
+        known = self.recorded_handoff()
+        for use in message.uses:
+            if known is not None and known.use == use.id:
+                raise TurnHandedOver(Handoff(known.agent, history=known.history), use)
+            if known is None and self.hands(use) and not results[use.id].failed:
+                raise TurnHandedOver(self.handoffs[use.name], use)
 
     # Decisions of middleware.
 
@@ -559,7 +646,13 @@ class Turn:
         for entry in self._branch.results.get(self.steps, ()):
             self.spent.seconds += entry.took
             found.update((item.id, item) for item in entry.items)
+        self._count_called(found.values())
         return found
+
+    def _count_called(self, items: Iterable[Result]) -> None:
+        """What agents have used that were called."""
+        if self.limits.max_tokens is not None or self.limits.max_cost is not None:
+            self.spent.called = sum((item.usage for item in items if item.usage), self.spent.called)
 
     def record_results(self, items: list[Result], took: float) -> None:
         """Record results; `add_result_messages` adds them to the messages once all of the step are known."""
@@ -568,6 +661,7 @@ class Turn:
         failed = 0
         for item in items:
             failed += item.failed
+        self._count_called(items)
         text = f"Step {step}: {len(items) - failed} of {len(items)} tool calls succeeded."
         # After a crash the results are read from the calls themselves, so this may be committed with the next reply.
         now = self.clock.now
@@ -583,7 +677,9 @@ class Turn:
         """The background calls whose results the model has not read, by id. Results that were recorded after this step, before a
         crash, are added to the messages first. None are collected while the next reply is on record."""
         if self._replay.news:
-            self.messages += map(news_message, self._replay.news.pop(self.steps, ()))
+            known = self._replay.news.pop(self.steps, [])
+            self._count_called(known)
+            self.messages += map(news_message, known)
         return {} if self._replay.replies else self.open_calls.among(self.messages)
 
     @property
@@ -595,6 +691,7 @@ class Turn:
         """Record results of background calls, and add them to the messages."""
         text = f"Step {self.steps}: {len(items)} background calls have ended."
         self.write(text, News(step=self.steps, items=items, at=self.clock.now()), soon=True)
+        self._count_called(items)
         self.messages += map(news_message, items)
 
     def record_plan(self, body: dict[str, Any]) -> None:
@@ -673,16 +770,13 @@ class Turn:
             message=message,
             history=self.messages,
             limits=self.limits,
+            role=Role(self.agent, self.middleware, self.tools, self.system, model=self.model),
             tag=self.tag,
             fork=name,
             spent=self.spent,
             sensitive=self.sensitive,
             frontend=tuple(self.frontend.values()),
-            tools=self.tools,
-            system=self.system,
             record=self.record,
-            middleware=self.middleware,
-            model=self.model,
             metadata=self.metadata,
         )
         fork.max_steps = max_steps

@@ -6,17 +6,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
+import msgspec
+
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.chain import NO_MIDDLEWARE, Chain
 from clicket.agents.checking import check_message
-from clicket.agents.entries import Begun, Change, Changed, Ended
+from clicket.agents.entries import Begun, Change, Changed, Ended, HandedOver
 from clicket.agents.event_feed import EventFeed
+from clicket.agents.handoff import Handoff
 from clicket.agents.identity import Identity, both
 from clicket.agents.mailbox import Mailbox
 from clicket.agents.memory import Head, Known, Memory, TurnDocument
@@ -26,19 +29,19 @@ from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, Brought, RunOptions, RunValues, model_name
 from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
-from clicket.agents.turn import Turn, TurnStopped
+from clicket.agents.turn import Role, Turn, TurnHandedOver, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
 from clicket.agents.turn_record import TurnRecord
 from clicket.engine.executors import TurnLog
 from clicket.errors import AgentChanged, ClicketError, StoreUnavailable, UsageError
 from clicket.kernel import AGENT, AgentState
-from clicket.model.chat import ToolOffer
-from clicket.model.codec import clean
+from clicket.model.chat import ToolOffer, ToolUse
+from clicket.model.codec import clean, decode
 from clicket.model.files import FileRef
-from clicket.model.ports import AgentHost
+from clicket.model.ports import AgentHost, sleep
 from clicket.safety.vault import hide_text
 
-__all__ = ["Drive", "OnChange", "StateChanged", "TurnLifecycle"]
+__all__ = ["Drive", "OnChange", "ReturnTo", "StateChanged", "TurnLifecycle"]
 
 logger = logging.getLogger("clicket.agents")
 
@@ -47,7 +50,12 @@ StateChanged = Callable[[AgentState, AgentState, str], Any]
 """A function of `(before, after, thread)`; it may be async."""
 OnChange = Literal["continue", "refuse"]
 """What becomes of an interrupted turn whose agent could do something else than the present one of its name."""
+ReturnTo = Literal["last", "first"]
+"""Which agent begins the next turn of a thread that was handed over."""
 _MAX_ERROR = 4_000
+_MAX_REASON = 4_000
+_LOOK_EVERY = 0.5
+"""Seconds between two looks whether an agent is there that a turn was handed to."""
 
 
 class _Run(NamedTuple):
@@ -60,8 +68,17 @@ class _Run(NamedTuple):
     brought: Brought | None
 
 
+class _Differs(Exception):
+    """An agent has changed since its part of the turn was recorded, and does not continue it then."""
+
+    def __init__(self, agent: str, what: dict[str, Any]) -> None:
+        self.agent = agent
+        self.what = what
+
+
 class TurnLifecycle:
-    """Runs turns of one agent. `turns` are those that run in this process, by caller and thread."""
+    """Runs turns of one agent. `turns` are those that run in this process, by caller and thread. `handoffs`: by the names of their tools;
+    `others`: the agents among them that were given as such, by name."""
 
     def __init__(
         self,
@@ -75,12 +92,20 @@ class TurnLifecycle:
         on_change: OnChange = "continue",
         middleware: Chain = NO_MIDDLEWARE,
         output: Output[Any] | None = None,
+        handoffs: Mapping[str, Handoff] | None = None,
+        others: Mapping[str, TurnLifecycle] | None = None,
+        max_handoffs: int = 0,
+        return_to: ReturnTo = "last",
     ) -> None:
+        self.handoffs: Mapping[str, Handoff] = handoffs or {}
+        self.others: Mapping[str, TurnLifecycle] = others or {}
+        self._max_handoffs = max_handoffs
+        self._return_to = return_to
         self.turns = turns
         self.identity = identity
         self._on_change = on_change
         self._middleware = middleware
-        self._output = output
+        self.output = output
         self._on_record = identity.on_record()
         self._memory = memory
         self._drive = drive
@@ -124,10 +149,11 @@ class TurnLifecycle:
             done = await self._memory.save(host, thread, done)
             known = await self._memory.load(host, thread)
             failed = done.state is AgentState.ERROR
-            return result_of(done, thread, known.messages), failure_of(done, f"turn {number}") if failed else None
+            result = result_of(done, self.identity.name, thread, known.messages)
+            return result, failure_of(done, f"turn {number}") if failed else None
         identity = self.identity.for_run(options)
         values = NO_VALUES if brought is None else brought.of((host.caller, thread, number))
-        began = Identity.in_entry(record.begun) or identity
+        began = identity if record.begun is None else Identity.in_entry(record.begun)
         turn = Turn(
             host,
             log,
@@ -138,14 +164,12 @@ class TurnLifecycle:
             message=message,
             history=known.messages,
             limits=options.limits or self.limits,
+            role=self._role(began, both(began.tools, identity.tools), self._middleware, values),
             tag=tag,
             frontend=frontend,
-            tools=both(began.tools, identity.tools),
-            system=began.system_in_place_of(self.identity.system),
             id=id,
             record=record,
-            middleware=self._middleware,
-            output=self._output_of(began, values),
+            max_handoffs=self._max_handoffs,
             metadata=options.metadata,
             files=files,
         )
@@ -153,19 +177,30 @@ class TurnLifecycle:
         self.turns[place] = turn
         try:
             if began.digest != identity.digest:
-                what = began.changes_to(identity)
-                if self._on_change == "refuse":
-                    return await self._refuse(turn, log, message, what)
-                self._record_change(turn, what)
+                self._take_change(turn, began, identity)
             return await self._drive_to_end(_Run(turn, known.head, identity, options, brought))
+        except _Differs as differs:
+            return await self._refuse(turn, differs)
         finally:
             turn.host.drop_deps(thread, turn.mark)
             if self.turns.get(place) is turn:
                 del self.turns[place]
 
+    def _role(self, began: Identity, tools: frozenset[str] | None, middleware: Chain, values: RunValues) -> Role:
+        """Of this agent, in a turn that began, or was handed over, with `began`."""
+        return Role(
+            agent=self.identity.name,
+            middleware=middleware,
+            tools=tools,
+            system=began.system_in_place_of(self.identity.system),
+            output=self._output_of(began, values),
+            model=values.model,
+            handoffs={tool: each for tool, each in self.handoffs.items() if each.label in began.handoffs},
+        )
+
     def _output_of(self, began: Identity, values: RunValues) -> Output[Any] | None:
         """What the turn was asked for when it began."""
-        for known in (values.output, self._output):
+        for known in (values.output, self.output):
             if known is not None and began.output == known.schema:
                 return known
         return Output.from_schema(began.output) if began.output else None
@@ -181,15 +216,19 @@ class TurnLifecycle:
             known = await outages.through(read, error)
             return await outages.through(partial(self._memory.turn, host, thread, number), error), known
 
-    def _record_change(self, turn: Turn, what: dict[str, Any]) -> None:
-        digest = self.identity.digest
-        if turn.record.changed_to != digest:
-            text = f"The agent has changed since the turn began ({', '.join(what)}): it goes on with the tools that both may use."
-            turn.write(text, Changed(what=what, digest=digest, at=turn.clock.now()))
+    def _take_change(self, turn: Turn, began: Identity, present: Identity, handed_to: str = "") -> None:
+        """The agent, or the one of the name `handed_to`, differs from the recorded one."""
+        what = began.changes_to(present)
+        if not what:
+            return
+        if self._on_change == "refuse":
+            raise _Differs(self.identity.name, what)
+        if turn.record.changed_to.get(handed_to) != present.digest:
+            name = f"agent {handed_to}" if handed_to else "agent"
+            text = f"The {name} has changed since the turn began ({', '.join(what)}): it goes on with the tools that both may use."
+            turn.write(text, Changed(what=what, digest=present.digest, agent=handed_to, at=turn.clock.now()))
 
-    async def _refuse(
-        self, turn: Turn, log: TurnLog, message: str, what: dict[str, Any]
-    ) -> tuple[AgentResult, BaseException | None]:
+    async def _refuse(self, turn: Turn, differs: _Differs) -> tuple[AgentResult, BaseException | None]:
         """End the turn as an error. Its tool calls that have not ended are cancelled."""
         cancel = partial(turn.cancel_open_calls, "the agent has changed")
         try:
@@ -197,15 +236,17 @@ class TurnLifecycle:
         except StoreUnavailable as error:
             await turn.outages().through(cancel, error)
         refused = AgentChanged(
-            f"the agent {self.identity.name!r} has changed since turn {turn.number} of thread {turn.thread!r} began ({', '.join(what)}), "
-            "and on_change='refuse' does not let it continue the turn. Send the message again, under another id if it had one."
+            f"the agent {differs.agent!r} has changed since turn {turn.number} of thread {turn.thread!r} began "
+            f"({', '.join(differs.what)}), and on_change='refuse' does not let it continue the turn. Send the message again, under another "
+            "id if it had one."
         )
-        on_record = TurnRecord(log.shown_entries)
+        on_record = turn.shown_record()
         ending = ending_of(on_record, self.limits, turn.clock.now(), refused.message, refused.code)
         turn.write(f"Turn {turn.number} ends: {refused.code}.", ending)
-        document = document_of(turn.number, message, on_record, ending, turn.id, turn.files)
+        document = document_of(turn.number, turn.message, on_record, ending, turn.id, turn.files)
         document = await self._saved(turn, document, AGENT.advance(AgentState.RUNNING, AgentState.ERROR))
-        return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages]), refused
+        messages = [*turn.messages[: turn.begins], *document.messages]
+        return result_of(document, self.identity.name, turn.thread, messages), refused
 
     async def _begin(self, run: _Run) -> None:
         turn = run.turn
@@ -235,6 +276,9 @@ class TurnLifecycle:
             looked_at,
             soon=True,
         )
+        last = self._find(turn, head.agent) if head.agent and self._return_to == "last" else None
+        if last is not None:  # else this process does not have it: the turn begins with the thread's own agent
+            turn.record_handoff(self._handed_over(run, last))
         await self._report(changes, turn.thread)
 
     async def _driven(self, run: _Run) -> Ending:
@@ -247,7 +291,7 @@ class TurnLifecycle:
                 await self._bring(run)
                 if turn.middleware.tools:
                     await bring_tools(turn)
-                return await at_end(turn, await self._ending(turn))
+                return await at_end(turn, await self._ending(run))
             except StoreUnavailable as error:
                 turn.leave_if_closing()
                 outages = outages or turn.outages()
@@ -276,7 +320,9 @@ class TurnLifecycle:
                     return
             if waits:
                 turn.wait_for(None, "What the turn was run with is here.")
-            turn.model = values.model if options.model else None
+            if options.model:
+                turn.model = values.model
+                turn.first = turn.first._replace(model=values.model)
             if options.deps:
                 turn.host = turn.host.with_deps(values.deps, turn.thread, turn.mark)
         turn.deps = await turn.host.deps()
@@ -289,13 +335,97 @@ class TurnLifecycle:
         missing = (name for name in options.deps if name not in values.deps.values and not turn.host.makes_dep(name))
         return next((f"dep:{name}" for name in missing), "")
 
-    async def _ending(self, turn: Turn) -> Ending:
+    async def _ending(self, run: _Run) -> Ending:
+        turn = run.turn
         try:
             if turn.middleware.input:
                 await check_message(turn)
-            return _checked_ending(await self._drive(turn))
+            driver = self
+            before = turn.recorded_handoff()
+            if before is not None:
+                driver = await self._hand_to(run, before)
+            while True:
+                try:
+                    return _checked_ending(await driver._drive(turn))
+                except TurnHandedOver as over:
+                    driver = await self._handed(run, driver, over)
         except TurnStopped as over:
             return over.stopped, over.message
+
+    # Handoffs. The turn stays with this agent: its thread, limits, spend and checks of messages.
+
+    async def _handed(self, run: _Run, driver: TurnLifecycle, over: TurnHandedOver) -> TurnLifecycle:
+        """Record a handoff, unless it is on record, and let the other agent drive the turn."""
+        turn = run.turn
+        entry = turn.recorded_handoff()
+        if entry is None:
+            other = await self._there(turn, over.handoff.name, driver=driver)
+            entry = self._handed_over(run, other, over)
+            turn.record_handoff(entry)
+            await turn.flush()
+        turn.take_handoff(entry)
+        return await self._hand_to(run, entry, driver)
+
+    async def _hand_to(self, run: _Run, entry: HandedOver, driver: TurnLifecycle | None = None) -> TurnLifecycle:
+        turn, options = run.turn, run.options
+        other = await self._there(turn, entry.agent, entry.digest, driver)
+        if other is self:
+            turn.act_as(turn.first)
+            return self
+        began, present = Identity.in_entry(entry), other.identity
+        if began.digest != present.digest:
+            other._take_change(turn, began, msgspec.structs.replace(present, limits=began.limits), entry.agent)
+        tools = both(both(began.tools, present.tools), None if options.tools is None else frozenset(options.tools))
+        role = other._role(began, tools, other._middleware.with_input_of(self._middleware), NO_VALUES)
+        turn.act_as(role._replace(output=turn.output) if options.output else role)
+        if turn.middleware.tools:
+            await bring_tools(turn)
+        return other
+
+    def _handed_over(self, run: _Run, other: TurnLifecycle, over: TurnHandedOver | None = None) -> HandedOver:
+        turn = run.turn
+        identity = run.identity if other is self else other.identity
+        of_agent = identity.on_record() | {"limits": {}}  # they do not hold for this turn
+        at = turn.clock.now()
+        if over is None:
+            return HandedOver(by=turn.agent, at=at, **of_agent)
+        return HandedOver(
+            step=turn.steps,
+            by=turn.agent,
+            use=over.use.id,
+            reason=_reason(over.use),
+            history=over.handoff.history,
+            at=at,
+            **of_agent,
+        )
+
+    async def _there(
+        self, turn: Turn, agent: str, digest: str = "", driver: TurnLifecycle | None = None
+    ) -> TurnLifecycle:
+        """The agent of this name and digest, or the last one of this name. Waits until this process has one."""
+        while (found := self._find(turn, agent, digest, driver)) is None:
+            turn.wait_for(
+                f"agent:{agent}", f"This process does not have the agent {agent!r}, which was handed the turn."
+            )
+            if turn.must_stop:
+                turn.give_in()
+            await sleep(turn.clock, _LOOK_EVERY)
+            turn.leave_if_closing()
+        turn.wait_for(None, f"The agent {agent!r} is there.")
+        return found
+
+    def _find(
+        self, turn: Turn, agent: str, digest: str = "", driver: TurnLifecycle | None = None
+    ) -> TurnLifecycle | None:
+        """Agents that were given to the one that hands over come first: others of their name may stand beside them."""
+        if agent == self.identity.name:
+            return self
+        given = (driver or self).others.get(agent) or self.others.get(agent)
+        if given is not None and digest in ("", given.identity.digest):
+            return given
+        tool = turn.host.installed(f"agent:{agent}")
+        found: TurnLifecycle | None = given if tool is None else tool.of_digest(digest)
+        return found
 
     async def _drive_to_end(self, run: _Run) -> tuple[AgentResult, BaseException | None]:
         turn = run.turn
@@ -315,6 +445,8 @@ class TurnLifecycle:
             else:
                 raised = RuntimeError("the model, or a window, raised CancelledError, but the run was not cancelled")
                 state, stopped, text = AgentState.ERROR, None, ""
+        except _Differs:
+            raise
         except Exception as error:
             turn.leave_if_closing()
             raised = error
@@ -342,6 +474,8 @@ class TurnLifecycle:
             value=turn.answer.value if stopped == "finished" and turn.answer is not None else None,
             error=error,
             code=code,
+            agent="" if turn.agent == self.identity.name else turn.agent,
+            called=spent.called if spent.called.total or spent.called.cost else None,
         )
         messages = turn.new_messages
         if not mask.is_empty:
@@ -357,7 +491,8 @@ class TurnLifecycle:
         document = await self._saved(turn, document, state)
         if cancelled is not None:
             raise cancelled
-        return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages])
+        messages = [*turn.messages[: turn.begins], *document.messages]
+        return result_of(document, self.identity.name, turn.thread, messages)
 
     async def _saved(self, turn: Turn, document: TurnDocument, state: AgentState) -> TurnDocument:
         """Report the change of state, then save the turn; from then on the next one may begin."""
@@ -409,6 +544,13 @@ class TurnLifecycle:
                 await waiting
         except Exception:
             logger.exception("on_state_changed failed on %s -> %s; the agent is not affected", before, after)
+
+
+def _reason(use: ToolUse) -> str:
+    try:
+        return str(decode(use.arguments)["reason"])[:_MAX_REASON]
+    except (msgspec.MsgspecError, ValueError, RecursionError, LookupError, TypeError):  # a check has changed them
+        return ""
 
 
 def _checked_ending(ending: Any) -> Ending:

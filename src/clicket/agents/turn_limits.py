@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from math import inf, isfinite
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -86,7 +86,7 @@ def counted(usage: object) -> Usage:
 class Spent:
     """Counters of one turn, shared by its forks."""
 
-    __slots__ = ("ahead", "asking", "calls", "seconds", "steps", "usage")
+    __slots__ = ("ahead", "asking", "called", "calls", "seconds", "steps", "usage")
 
     def __init__(self) -> None:
         self.steps: int = 0
@@ -97,6 +97,18 @@ class Spent:
         self.calls: int = 0
         self.seconds: float = 0.0
         self.usage: Usage = Usage()
+        self.called: Usage = Usage()
+        """Of the agents that it called, if it has a limit of tokens or cost."""
+
+    def left(self, limits: Limits) -> dict[str, Any]:
+        """The limits of tokens and cost that an agent has which is called now."""
+        used = self.usage + self.called
+        left: dict[str, Any] = {}
+        if limits.max_tokens is not None:
+            left["max_tokens"] = max(limits.max_tokens - used.total, 0)
+        if limits.max_cost is not None:
+            left["max_cost"] = max(limits.max_cost - used.cost, 0.0)
+        return left
 
     def over(self, limits: Limits) -> Ending | None:
         """The limit that forbids another request to the model, or None. A turn that has used all its tool calls may still answer."""
@@ -104,9 +116,10 @@ class Spent:
             return "max_steps", f"Terminated: Reached max steps ({limits.max_steps})"
         if limits.max_tokens is None and limits.max_cost is None and limits.max_seconds is None:
             return None
+        usage = self.usage + self.called
         for name, used, bound in (
-            ("tokens", self.usage.total, limits.max_tokens),
-            ("cost", self.usage.cost, limits.max_cost),
+            ("tokens", usage.total, limits.max_tokens),
+            ("cost", usage.cost, limits.max_cost),
             ("seconds", round(self.seconds, 3), limits.max_seconds),
         ):
             if bound is not None and used >= bound and (self.steps or not bound):

@@ -17,6 +17,7 @@ from clicket.agents.entries import (
     Decision,
     Ended,
     Entry,
+    HandedOver,
     Heard,
     Held,
     News,
@@ -28,11 +29,12 @@ from clicket.agents.entries import (
     Tried,
     entry_of,
 )
+from clicket.agents.handoff import note_message
 from clicket.agents.turn_limits import Limits, Repeats, Spent
 from clicket.agents.verdicts import Change, Edit, Refuse, verdict_in
 from clicket.model.chat import ChatMessage, Usage
 
-__all__ = ["Branch", "Place", "Replay", "TurnRecord", "begun_in", "plan_in"]
+__all__ = ["Branch", "Place", "Replay", "TurnRecord", "begun_in", "note_of", "plan_in"]
 
 
 def begun_in(found: Iterable[dict[str, Any]]) -> Begun | None:
@@ -45,6 +47,11 @@ def plan_in(found: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """`TurnRecord.plan`, for a reader that needs no more."""
     some = (entry_of(raw) for raw in reversed(found) if raw.get("e") == "plan")
     return next((entry.plan for entry in some if isinstance(entry, PlanState)), None)
+
+
+def note_of(entry: HandedOver) -> ChatMessage:
+    """What the agent reads to which it was handed."""
+    return note_message(entry.agent, entry.by, entry.reason, entry.history)
 
 
 Place = tuple[int, str, str, str]
@@ -69,6 +76,8 @@ class Branch:
         """By step."""
         self.held: dict[int, Held] = {}
         """By step: replies about which a person was asked."""
+        self.handoffs: dict[int, HandedOver] = {}
+        """By step."""
 
     @property
     def tag(self) -> str | None:
@@ -99,8 +108,11 @@ class TurnRecord:
         """`found`: the entries as they are stored."""
         self.is_empty = True
         self.begun: Begun | None = None
-        self.changed_to: str = ""
-        """The digest of the agent that continued it last, if it was another one than before."""
+        self.agent: str = ""
+        """That drives it, if it was handed over."""
+        self.changed_to: dict[str, str] = {}
+        """The digests of the agents that continued it last, if they were other ones than before, by name. The name of the agent that began
+        it is empty."""
         self.ended: Ended | None = None
         self.plan: dict[str, Any] | None = None
         """Its last state."""
@@ -111,6 +123,8 @@ class TurnRecord:
         """Ids of messages that came while it ran."""
         self.unused: list[Tried] = []
         """Answers of models of a chain that were not used, and cost something."""
+        self.called: Usage | None = None
+        """Of agents that it called, if that counts towards a limit."""
         self._branches: defaultdict[str, Branch] = defaultdict(Branch)
         self.message: str | None = None
         """What models read as the caller's message, if a check has changed it; empty if it was refused."""
@@ -121,15 +135,19 @@ class TurnRecord:
         for raw in found:
             self.add(entry_of(raw))
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: Entry) -> None:  # noqa: C901  # a case for each kind of entry
         """The next entry. One that is `Unknown` is passed over."""
         self.is_empty = False
         branch = self._branches[entry.fork]
         match entry:
             case Begun():
                 self.begun = self.begun or entry
+            case HandedOver():
+                self.agent = entry.agent
+                branch.handoffs[entry.step] = entry
+                self._read(entry.fork, (note_of(entry),) if entry.use else ())
             case Changed():
-                self.changed_to = entry.digest
+                self.changed_to[entry.agent] = entry.digest
             case Reply():
                 self.replies.append(entry)
                 branch.replies.append(entry)
@@ -152,15 +170,22 @@ class TurnRecord:
             case Results():
                 branch.results[entry.step].append(entry)
                 self._with_results.update(item.call for item in entry.items)
+                self._count_called(entry.items)
                 self._read(entry.fork, map(result_message, entry.items))
             case News():
                 branch.news[entry.step] += entry.items
+                self._count_called(entry.items)
                 self._read(entry.fork, map(news_message, entry.items))
             case PlanState():
                 self.plan = entry.plan
                 branch.plans += 1
             case Ended():
                 self.ended = self.ended or entry
+
+    def _count_called(self, items: Iterable[Result]) -> None:
+        for item in items:
+            if item.usage is not None:
+                self.called = item.usage + (self.called or Usage())
 
     def _decided(self, entry: Decision, branch: Branch) -> None:
         place = (entry.step, entry.on, entry.by, entry.use)

@@ -143,10 +143,14 @@ class TurnTool(ToolDefaults):
         # A call of the turn was recovered before the turn itself: what each of the agents that may continue it may use.
         return reduce(both, (each.lifecycle.identity.tools for each in self._standing.values()))
 
+    def of_digest(self, digest: str) -> TurnLifecycle:
+        """Of the last agent with this digest; if there is none, of the last one."""
+        standing = self._standing.get(digest)
+        return self.latest if standing is None else standing.lifecycle
+
     def _to_continue(self, entries: Sequence[dict[str, Any]]) -> TurnLifecycle:
         begun = begun_in(entries)
-        standing = None if begun is None else self._standing.get(begun.digest)
-        return self.latest if standing is None else standing.lifecycle
+        return self.of_digest("" if begun is None else begun.digest)
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
         log = turn_log_of(ctx)
@@ -192,7 +196,11 @@ class TurnTool(ToolDefaults):
 
 
 def _refusal(known: Identity, given: Identity) -> str:
-    names = [name for name in known.changes_to(given) if name in ("kind", "tools", "limits", "middleware", "output")]
+    names = [
+        name
+        for name in known.changes_to(given)
+        if name in ("kind", "tools", "limits", "middleware", "output", "handoffs")
+    ]
     return (
         f"this runtime has an agent {given.name!r} already, and the two differ in {' and '.join(names)}. After a crash one would continue "
         f"the turns of the other. Give this agent a name of its own (name=…), or put it in the place of the other one (replace=True)."

@@ -42,6 +42,7 @@ _OPTIONS: dict[str, Any] = {
     **dict.fromkeys(("max_cost", "max_seconds"), float | None),
 }
 _OF_PLAN: dict[str, Any] = {"max_task_steps": int, "max_parallel": int}
+_OF_REACT: dict[str, Any] = {"handoffs": list[str], "max_handoffs": int, "return_to": str}
 _SHOWN = {
     str: "a text",
     list[str]: "a list of texts",
@@ -96,6 +97,13 @@ def declared_agents(rt: Runtime, settings: Settings | None = None) -> dict[str, 
     }
     for each in declared.values():  # the constructors of agents check their options
         msgspec.structs.replace(each, options={**each.options, "tools": None}).on(trial)
+    for name, each in declared.items():
+        for other in each.options.get("handoffs", ()):
+            if other not in declared:
+                near, listed = did_you_mean(other, declared), ", ".join(map(repr, declared))
+                raise UsageError(
+                    f"[agents.{name}] of {where}: handoffs: there is no agent {other!r}.{near} Declared: {listed}."
+                )
     default = settings.default_agent
     if default is not None and default not in declared:
         listed = ", ".join(map(repr, declared)) or "none"
@@ -135,12 +143,13 @@ def _declared(name: str, table: Any, place: str, known_tools: Collection[str] | 
     if not isinstance(kind, str) or kind not in _KINDS:
         near = did_you_mean(str(kind), _KINDS)
         raise UsageError(f"{place}: there is no kind of agent {kind!r:.60}.{near} Known: {', '.join(_KINDS)}.")
-    options = {**_OPTIONS, **(_OF_PLAN if kind == "plan" else {})}
+    options = {**_OPTIONS, **(_OF_PLAN if kind == "plan" else _OF_REACT)}
     known = ("kind", "model", *(("executor",) if kind == "plan" else ()), *options)
     for key in table:
         if key not in known:
             near = did_you_mean(str(key), known)
-            only = f" It is an option of kind = {'plan'!r}." if key in ("executor", *_OF_PLAN) else near
+            other = "plan" if key in ("executor", *_OF_PLAN) else "react" if key in _OF_REACT else ""
+            only = f" It is an option of kind = {other!r}." if other else near
             raise UsageError(f"{place}: unknown key {key!r}.{only} Known: {', '.join(known)}.")
     if "model" not in table:
         raise UsageError(f'{place}: it has no model. Add model = "openai:NAME", "anthropic:NAME" or "script:FILE".')

@@ -225,19 +225,19 @@ class Host:
         query = Query(thread=thread, caller=self.caller, waiting_for=waiting_for, limit=100)
         return [stored.id for stored in await self._engine.store.history(query)]
 
+    async def open_calls(self, thread: str) -> list[Record]:
+        query = Query(thread=thread, caller=self.caller, active=True, limit=_MAX_OPEN)
+        found = await self._engine.store.history(query)
+        return [read(each.id, each.events) for each in found if each.damaged is None]
+
     async def waits_for_people(self, thread: str) -> list[tuple[str, str]]:
         from clicket.agents.task_threads import thread_of_task  # a runtime without agents does not load them
 
-        store = self._engine.store
         registry = self._runtime._registry
         found = []
         threads = [thread]
         for place in threads:  # grows by the threads of called agents
-            query = Query(thread=place, caller=self.caller, active=True, limit=_MAX_OPEN)
-            for stored in await store.history(query):
-                if stored.damaged is not None:
-                    continue
-                record = read(stored.id, stored.events)
+            for record in await self.open_calls(place):
                 tool = registry.get(record.tool)
                 if record.waiting_for in PEOPLE:
                     found.append((place, record.id))

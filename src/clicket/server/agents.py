@@ -75,7 +75,8 @@ class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a turn ended. `messages` are the thread's, the turn's own from place `begins` on; `error` says why `state` is error."""
+    """How a turn ended. `agent`: the one that answered, also if the turn was handed to it. `messages` are the thread's, the turn's own
+    from place `begins` on; `error` says why `state` is error."""
 
     agent: str
     thread: str
@@ -441,12 +442,11 @@ async def _ended(agent: Agent, thread: str, turn: int, seconds: float | None) ->
             raise
         return await _failed(agent, thread, page.turns[0])
     assert result is not None
-    return _result(agent.name, result)
+    return _result(result)
 
 
-def _result(name: str, result: AgentResult) -> TurnResult:
-    same = {each: getattr(result, each) for each in AgentResult.__struct_fields__}
-    return TurnResult(agent=name, error="", **same)
+def _result(result: AgentResult) -> TurnResult:
+    return TurnResult(error="", **{each: getattr(result, each) for each in AgentResult.__struct_fields__})
 
 
 async def _failed(agent: Agent, thread: str, document: TurnDocument) -> TurnResult:
@@ -457,7 +457,7 @@ async def _failed(agent: Agent, thread: str, document: TurnDocument) -> TurnResu
         messages += [message for turn in page.turns if turn.turn <= document.turn for message in turn.messages]
         after = page.after
     return TurnResult(
-        agent=agent.name,
+        agent=document.agent or agent.name,
         thread=thread,
         turn=document.turn,
         state=document.state,

@@ -377,11 +377,15 @@ ExternalWait = TypedDict(  # as a class it could not have a field `for`
 
 
 class OwnPart(TypedDict, total=False):
-    """`background`: the call that a tool call has started. `result_of`: the call whose result the message is."""
+    """`background`: the call that a tool call has started. `result_of`: the call whose result the message is. `handoff`: the agent for
+    which the message is, when another one, `by`, hands over to it. `history`: what it reads of the thread."""
 
     background: str
     tool: str
     result_of: str
+    handoff: str
+    by: str
+    history: Literal["all", "last", "none"]
 
 
 class Vendor(TypedDict, total=False):

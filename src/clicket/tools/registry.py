@@ -18,7 +18,9 @@ from clicket.tools.protocol import BasicTool, Tool
 
 __all__ = ["RESERVED", "Registered", "Registry", "as_tool"]
 
-RESERVED = frozenset({"find_tools", "plan", "planning", "raise_budget", "read_result"})
+RESERVED = frozenset(
+    {"background_calls", "cancel_background_call", "find_tools", "plan", "planning", "raise_budget", "read_result"}
+)
 """Names of the tools that agents bring along, and handle in a way of their own. No other tool has one of them, wherever it comes
 from. Names with a colon are those of agents' turns; the rule for names keeps them free."""
 

@@ -17,6 +17,7 @@ from clicket.agents.entries import (
     Changed,
     Ended,
     Entry,
+    HandedOver,
     News,
     PlanState,
     Reply,
@@ -99,6 +100,11 @@ STORED: list[tuple[Entry, dict[str, Any]]] = [
         Begun(turn=1, message="go", states=[Change(IDLE, RUNNING)], agent="react", limits={"max_steps": 3}, tools=["echo"], at=1.0),
         {"e": "begun", "turn": 1, "message": "go", "states": [["idle", "running"]], "agent": "react", "limits": {"max_steps": 3},
          "tools": ["echo"], "at": 1.0},
+    ),
+    (
+        HandedOver(step=2, agent="billing", by="triage", use="u", reason="money", history="last", digest="d", at=1.0),
+        {"e": "handoff", "step": 2, "agent": "billing", "by": "triage", "use": "u", "reason": "money", "history": "last", "digest": "d",
+         "at": 1.0},
     ),
     (Changed(what={"model": ["a", "b"]}, digest="d", at=1.0), {"e": "changed", "what": {"model": ["a", "b"]}, "digest": "d", "at": 1.0}),
     (

@@ -42,7 +42,7 @@ WHOLE: list[dict[str, Any]] = [*map(to_builtins, MADE), {"e": "of a later versio
 
 def test_what_is_on_record_of_a_turn() -> None:
     record = TurnRecord(WHOLE)
-    assert (record.begun, record.ended, record.changed_to) == (MADE[0], None, "digest")
+    assert (record.begun, record.ended, record.changed_to) == (MADE[0], None, {"": "digest"})
     assert [message.role for message in record.messages] == ["assistant", "tool", "tool", "user", "assistant"]
     assert (len(record.replies), record.usage, record.calls(Limits())) == (3, USAGE + USAGE + USAGE + USAGE, 3)
     assert record.plan == {"title": "t", "steps": []}

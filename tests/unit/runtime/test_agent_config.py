@@ -80,6 +80,14 @@ def test_kinds_and_options(model: str) -> None:
         ({"a b": {"model": "M"}}, "'a b' is not a name for an agent"),
         ({"a": {"model": "M", "kind": "plan", "max_parallel": 0}}, "max_parallel must be"),
         ({"a": {"model": "M", "kind": "plan", "executor": "x"}}, "executor: 'x'"),
+        ({"a": {"model": "M", "handoffs": "a"}}, "handoffs must be a list of texts"),
+        (
+            {"a": {"model": "M", "handoffs": ["biling"]}, "billing": {"model": "M"}},
+            r"\[agents.a\] of Settings: handoffs: there is no agent 'biling'. Did you mean 'billing'",
+        ),
+        ({"a": {"model": "M", "handoffs": ["a"]}}, "cannot hand over to itself"),
+        ({"a": {"model": "M", "return_to": "frist"}}, "return_to is 'last' or 'first'"),
+        ({"a": {"model": "M", "kind": "plan", "handoffs": ["b"]}}, "It is an option of kind = 'react'"),
         ({"a": {"model": "M", "checks": ["pii"]}}, "checks must be a list of tables"),
         (
             {"a": {"model": "M", "checks": [{"check": "pi"}]}},

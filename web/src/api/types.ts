@@ -22,7 +22,7 @@ export interface AgainAccepted {
 
 /** One fact about a turn. An event with an `id` is recorded, and later readers get it too. Pieces of an answer (`delta`), progress of tools and retries of the model have no id and reach live readers only. `restart` voids the pieces of its step. */
 export interface AgentEvent {
-  type: "answer" | "decision" | "delta" | "error" | "fallback" | "final" | "message" | "plan" | "restart" | "retry" | "state" | "thought" | "tool_progress" | "tool_result" | "tool_started" | "usage";
+  type: "answer" | "decision" | "delta" | "error" | "fallback" | "final" | "handoff" | "message" | "plan" | "restart" | "retry" | "state" | "thought" | "tool_progress" | "tool_result" | "tool_started" | "usage";
   thread: string;
   turn: number;
   at: number;
@@ -436,9 +436,12 @@ export interface OneTool {
   figures: ToolReport | null;
 }
 
-/** `background`: the call that a tool call has started. `result_of`: the call whose result the message is. */
+/** `background`: the call that a tool call has started. `result_of`: the call whose result the message is. `handoff`: the agent for which the message is, when another one, `by`, hands over to it. `history`: what it reads of the thread. */
 export interface OwnPart {
   background?: string;
+  by?: string;
+  handoff?: string;
+  history?: "all" | "last" | "none";
   result_of?: string;
   tool?: string;
 }
@@ -768,6 +771,7 @@ export interface TurnDocument {
   code?: string;
   plan?: Plan | null;
   at?: number;
+  agent?: string;
 }
 
 /** Turns that have ended, the oldest first, and their messages. `after` fetches the next page; null on the last. */

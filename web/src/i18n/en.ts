@@ -258,6 +258,8 @@ export const en = {
   "threads.plan": "Plan",
   "threads.value": "Answer",
   "threads.read": "Models read: {text}",
+  "threads.handoff": "{from} hands over to {to}.",
+  "threads.handoff.before": "{to} goes on with the conversation.",
   "threads.decision.refuse": "{by} refused {about}: {text}",
   "threads.decision.change": "{by} changed {about}.",
   "threads.decision.ask": "{by} asks a person about {about}: {text}",

@@ -260,6 +260,8 @@ export const zh: Texts = {
   "threads.plan": "计划",
   "threads.value": "回答",
   "threads.read": "模型读到：{text}",
+  "threads.handoff": "{from} 移交给 {to}。",
+  "threads.handoff.before": "由 {to} 继续这个对话。",
   "threads.decision.refuse": "{by} 拒绝了{about}：{text}",
   "threads.decision.change": "{by} 修改了{about}。",
   "threads.decision.ask": "{by} 就{about}询问人：{text}",

@@ -28,14 +28,23 @@ export interface Decision {
   call: string;
 }
 
+export interface Handed {
+  from: string;
+  to: string;
+  /** It was handed over in an earlier turn. */
+  before: boolean;
+}
+
 export interface Part {
-  kind: "user" | "read" | "assistant" | "value" | "thought" | "tools" | "error" | "news" | "restart" | "fallback" | "decision";
+  kind: "user" | "read" | "assistant" | "value" | "thought" | "tools" | "error" | "news" | "restart" | "fallback" | "decision" | "handoff";
   /** Of `restart`: why the model is asked again. Of `read`: what models read in place of the message. */
   text: string;
   tools: ToolStep[];
   files?: FileRef[];
   /** Of `value`: a typed answer. */
   value?: Json;
+  /** Of `handoff`: from which agent to which. */
+  handoff?: Handed;
   /** Of `decision`: of a middleware or a check. */
   decision?: Decision;
   /** The call whose result this is (`news`). */
@@ -141,6 +150,7 @@ export class Conversation {
       case "restart": this.#restart(placeOf(event), text(data["why"])); break;
       case "retry": this.#restart(placeOf(event), text(data["error"])); break;
       case "fallback": this.#append({ kind: "fallback", text: failed(data), tools: [] }); break;
+      case "handoff": this.#append({ kind: "handoff", text: "", tools: [], handoff: { from: text(data["from"]), to: text(data["to"]), before: !data["id"] } }); break;
       case "plan": this.plan.value = data as unknown as Plan; break;
       case "tool_started": this.#tool(data); break;
       case "tool_progress": this.#progress(data); break;
@@ -261,7 +271,12 @@ export function partsOf(turn: TurnDocument): Part[] {
   if (turn.message) parts.push({ kind: "user", tools: [], ...withFiles(turn.message, read?.files ?? []) });
   for (const message of turn.messages) {
     if (message.role === "system" || message.role === "tool") continue;
-    const call = message.role === "user" ? message.vendor?.clicket?.result_of : undefined;
+    const own = message.role === "user" ? message.vendor?.clicket : undefined;
+    const call = own?.result_of;
+    if (own?.handoff) {
+      parts.push({ kind: "handoff", text: "", tools: [], handoff: { from: own.by ?? "", to: own.handoff, before: false } });
+      continue;
+    }
     if (call) {
       parts.push({ kind: "news", tools: [], call, ...withFiles(message.content, message.files ?? []) });
       continue;

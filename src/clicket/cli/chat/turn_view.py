@@ -67,6 +67,8 @@ class TurnView:
                 self.remark(f"  {said}", "yellow" if _is_strict(data["value"]) else "bright_black")
             case "answer":
                 self._value = data["value"]
+            case "handoff":
+                self.remark(f"  {_handed(data)}", "cyan")
             case "fallback" | "restart" | "retry":
                 self.remark(f"  {_asked_again(event)}", "yellow")
             case "tool_started":
@@ -225,6 +227,14 @@ def usage_words(usage: Mapping[str, Any]) -> list[str]:
     if usage.get("cost"):
         words.append(f"cost {usage['cost']:.4g}")
     return words
+
+
+def _handed(data: Mapping[str, Any]) -> str:
+    """Who hands over to whom. Without a tool call, the turn begins with the agent that had the thread last."""
+    if not data["id"]:
+        return f"{clean(data['to'])} goes on"
+    because = f": {one_line(data['reason'], 160)}" if data["reason"] else ""
+    return f"{clean(data['from'])} hands over to {clean(data['to'])}{because}"
 
 
 def _asked_again(event: AgentEvent) -> str:

@@ -146,6 +146,10 @@ class AgentHost(Protocol):
         """Ids of the thread's calls that wait for a person's approval, or for something else."""
         ...
 
+    async def open_calls(self, thread: str) -> list[Record]:
+        """The thread's calls that have not ended, the newest first."""
+        ...
+
     async def waits_for_people(self, thread: str) -> list[tuple[str, str]]:
         """Thread and id of each call that waits for an approval or a credential: of the thread, and of the agents that its calls have
         called, at any depth."""

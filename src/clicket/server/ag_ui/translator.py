@@ -98,8 +98,10 @@ class Translator:
                 return self._tool_started(source, task)
             case "tool_result":
                 return self._tool_result(source, task)
-            case "tool_progress" | "retry" | "fallback" | "restart":
-                discarded = [] if source.type in ("tool_progress", "fallback") else self._discard(source, task)
+            case "tool_progress" | "retry" | "fallback" | "restart" | "handoff":
+                discarded = (
+                    [] if source.type in ("tool_progress", "fallback", "handoff") else self._discard(source, task)
+                )
                 return [*discarded, self._custom(source.type, source, task)]
             case "plan" if task is None:
                 return [_delta("add", "plan", source)]

@@ -122,6 +122,14 @@ def test_decisions_are_said_in_words(on: str, value: Any, line: str) -> None:
     assert screen.screen.getvalue() == f"  {line}\n"
 
 
+def test_a_handoff_is_a_line() -> None:
+    screen = Screen()
+    take = sender(view_of(screen))
+    take("handoff", **{"from": "triage", "to": "billing", "reason": "a refund\nplease", "id": "u"})
+    take("handoff", **{"from": "triage", "to": "billing", "reason": "", "id": ""})
+    assert screen.screen.getvalue() == "  triage hands over to billing: a refund please\n  billing goes on\n"
+
+
 def test_a_typed_answer_is_readable_on_a_terminal_and_plain_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen()
     text = '{"item":"tea","euros":3.5}'

@@ -71,6 +71,12 @@ def test_another_model_that_is_asked_is_a_custom_event() -> None:
     assert not translator.has_discarded
 
 
+def test_a_handoff_is_a_custom_event() -> None:
+    found = item("handoff", "1-2.1", step=1, **{"from": "triage", "to": "billing", "reason": "money", "id": "u"})
+    (custom,) = [event for event in taken(Translator(1, {}), found, said("Hello")) if event["type"] == "CUSTOM"]
+    assert (custom["name"], custom["value"]["to"]) == ("clicket.handoff", "billing")
+
+
 def test_pieces_that_were_lost_or_differ_are_not_mixed_with_the_message() -> None:
     translator = Translator(1, {})
     events = taken(translator, delta("a"), delta("c"), said("abc"))

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AgentInfo, Plan } from "../../api/types";
 import { t, word } from "../../i18n";
-import { Conversation, isCut, isRefused, outcomeOf, partsOf, type Decision, type Part, type ToolStep } from "../../model/conversation";
+import { Conversation, isCut, isRefused, outcomeOf, partsOf, type Decision, type Handed, type Part, type ToolStep } from "../../model/conversation";
 import { number } from "../../model/format";
 import { link } from "../../router";
 import { may } from "../../session";
@@ -112,6 +112,7 @@ function PartView({ part, thread, caller }: { part: Part; thread: string; caller
   if (part.kind === "tools") return <ul class="bare steps">{part.tools.map((step) => <li key={step.callId}><StepView step={step} thread={thread} caller={caller} /></li>)}</ul>;
   if (part.kind === "thought") return <details class="thought"><summary>{t("threads.thought")}</summary><Markdown text={part.text} /></details>;
   if (part.kind === "restart") return <p class="hint">{t("threads.restart", { why: part.text })}</p>;
+  if (part.kind === "handoff" && part.handoff) return <HandoffLine handed={part.handoff} />;
   if (part.kind === "decision" && part.decision) return <DecisionLine decision={part.decision} thread={thread} caller={caller} />;
   if (part.kind === "read") return <p class="hint">{t("threads.read", { text: part.text })}</p>;
   if (part.kind === "value") return <div class="message" data-role="assistant"><span class="offscreen">{word("role", "assistant")}:</span><JsonView value={part.value} label={t("threads.value")} /></div>;
@@ -123,6 +124,10 @@ function PartView({ part, thread, caller }: { part: Part; thread: string; caller
       {part.call && <a href={link(["runs", part.call], { thread, caller })}>{t("threads.openRun")}</a>}
     </div>
   );
+}
+
+function HandoffLine({ handed }: { handed: Handed }) {
+  return <p class="hint">{handed.before ? t("threads.handoff.before", { to: handed.to }) : t("threads.handoff", { from: handed.from, to: handed.to })}</p>;
 }
 
 function DecisionLine({ decision, thread, caller }: { decision: Decision; thread: string; caller: string }) {

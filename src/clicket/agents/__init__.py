@@ -34,6 +34,9 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     run_options                 options of one run
     plan, transcript            steps of a plan; messages in which each call has its result
     sensitive_values            masking of sensitive arguments
+    skills                      instructions that a model loads when it needs them
+    workspace                   files of one folder, and commands in the sandbox
+    agent_parts                 tools that only turns of agents can call
     output                      what an answer must be: schemas of types, and values from a model's text
     turn_limits, stopwatch      limits and counters of a turn; the time that its tools run
     agent_result, task_waits    results and events for callers; waiting for tasks
@@ -54,6 +57,7 @@ from clicket.agents.model_step import Thinker
 from clicket.agents.plan import Plan, Step
 from clicket.agents.plan_execute import PlanExecuteAgent
 from clicket.agents.react import Loop, ReActAgent
+from clicket.agents.skills import Skills
 from clicket.agents.todo import Todo, TodoItem, todo_of
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn, TurnHandedOver, TurnStopped
@@ -61,6 +65,7 @@ from clicket.agents.turn_lifecycle import Drive
 from clicket.agents.turn_limits import Limits, Stopped
 from clicket.agents.user_message import Message, UserMessage
 from clicket.agents.verdicts import Ask, Change, Edit, Pass, Refuse
+from clicket.agents.workspace import Workspace
 from clicket.errors import AgentBusy
 from clicket.kernel import AgentState
 
@@ -90,6 +95,7 @@ __all__ = [
     "ReActAgent",
     "Refuse",
     "Sent",
+    "Skills",
     "Step",
     "Stopped",
     "Thinker",
@@ -101,6 +107,7 @@ __all__ = [
     "TurnHandedOver",
     "TurnStopped",
     "UserMessage",
+    "Workspace",
     "max_length",
     "no_urls_outside",
     "pii",

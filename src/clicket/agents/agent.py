@@ -176,7 +176,7 @@ class Agent(Generic[T]):
         for check in chain.asking:
             if self._host.installed(tool_name(check)) is None:
                 self._host.install(CheckTool(check))
-        for own in (read_result, *background_tools(self._host)):
+        for own in (read_result, *background_tools(self._host), *chain.own_tools):
             self._host.lend(own)
         for handoff in self._handoffs.values():
             self._host.lend(HandTool(handoff))

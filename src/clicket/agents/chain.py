@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from clicket.agents.check import Check
 from clicket.agents.turn_limits import check_counts
 from clicket.errors import UsageError, did_you_mean
+from clicket.tools import Tool
 
 __all__ = ["METHODS", "NO_MIDDLEWARE", "Chain", "Method"]
 
@@ -43,6 +44,8 @@ class Chain:
         "names",
         "output",
         "output_retries",
+        "own_tools",
+        "places",
         "tools",
     )
 
@@ -61,6 +64,10 @@ class Chain:
         checked = _checks(checks)
         self.names: tuple[str, ...] = (*names, *(each.label for each in checked))
         """What the digest of the agent has of them: one that checks less is another agent."""
+        self.own_tools: tuple[Tool, ...] = tuple(tool for each in listed for tool in getattr(each, "own_tools", ()))
+        """Of clicket's own middleware: known to the runtime from the time when the agent is made."""
+        self.places: dict[str, Any] = {each.place: each for each in listed if hasattr(each, "place")}
+        """Middleware that belongs to one place: `is_here` says whether that can be used."""
         self.tools: tuple[Method, ...] = _of(listed, "tools")
         self.instructions: tuple[Method, ...] = _of(listed, "instructions")
         self.before_model: tuple[Method, ...] = _of(listed, "before_model")

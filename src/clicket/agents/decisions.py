@@ -36,8 +36,8 @@ class Decisions:
                 self._edits[step].append(edit)
         self.are_new: bool = False
         """Some may not be durable yet: the model must not see what follows from them."""
-        self.brought: set[str] = set()
-        """Names of the tools that middleware brings."""
+        self.brought: dict[str, str] = {}
+        """The tools that middleware brings: by the names that models know, those under which they are registered."""
         self.hidden: frozenset[int] = frozenset()
         """Places of messages that the agent does not read."""
         self.narrowed: frozenset[str] | None = None

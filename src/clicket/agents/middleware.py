@@ -109,9 +109,18 @@ async def _ask(turn: Turn, method: Method, *given: Any) -> Any:
 
 
 async def bring_tools(turn: Turn) -> None:
-    """Make the tools that middleware brings known to the runtime: calls on record may need them."""
+    """Make the tools that middleware brings known to the runtime, and to the turn: calls and replies on record may need them."""
     for method in turn.middleware.tools:
-        turn.decisions.brought.update(await _tools_of(turn, method))
+        for name in await _tools_of(turn, method):
+            _bring(turn, name)
+
+
+def _bring(turn: Turn, name: str) -> ToolOffer | None:
+    """Let the turn call a tool, under the name by which models know it."""
+    offer = turn.host.offer(name)
+    if offer is not None:
+        turn.decisions.brought[offer.name] = name
+    return offer
 
 
 async def _tools_of(turn: Turn, method: Method) -> list[str]:
@@ -125,7 +134,7 @@ async def _tools_of(turn: Turn, method: Method) -> list[str]:
             names.append(each)
         elif isinstance(getattr(each, "name", None), str):
             try:
-                names.append(turn.host.lend_to(turn.agent, each))
+                names.append(turn.host.lend_to(turn.first.agent, each))
             except UsageError as error:
                 raise UsageError(f"the middleware {method.by!r} brings a tool: {error.message}") from None
         else:
@@ -138,10 +147,17 @@ async def offered(turn: Turn, offers: tuple[ToolOffer, ...]) -> tuple[ToolOffer,
     there = {offer.name for offer in offers}
     for method in turn.middleware.tools:
         names: list[str] = await _lasting(turn, method, _tools_of, [])
-        turn.decisions.brought.update(names)
-        new = (turn.host.offer(name) for name in names if name not in there)
-        offers = (*offers, *(offer for offer in new if offer is not None))
-        there.update(names)
+        for name in names:
+            offer = _bring(turn, name)
+            if offer is None or name in there:
+                continue
+            if offer.name in there:
+                raise MiddlewareFailed(
+                    f"the middleware {method.by!r} brings the tool {offer.name!r}, and the agent has another one of that name: leave that "
+                    "one out (tools=[…]), or give it another name."
+                )
+            offers = (*offers, offer)
+            there.add(offer.name)
     return offers
 
 

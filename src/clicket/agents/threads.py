@@ -47,6 +47,7 @@ _BRINGS = {
     "model": "the model {name!r}, which agent.run or agent.resume brings (model=…)",
     "dep": "the dep {name!r}, which agent.run or agent.resume brings (deps={{{name!r}: …}})",
     "agent": "the agent {name!r}, which was handed the turn: make it on this runtime",
+    "workspace": "a process with its workspace {name!r} (host and folder)",
 }
 """Waits of the turn itself."""
 _WAITS = {

@@ -232,6 +232,9 @@ class _ToolStep:
             asks, may_be_made = "", turn.resumed or outages is not None
             known = await host.made(call_id, turn.thread) if may_be_made else None
             why = _denial(turn, use)
+            name = turn.decisions.brought.get(use.name, use.name)
+            if name != use.name:
+                host = host.for_parts()
             arguments = _arguments(use)
             if known is None and why is None and turn.middleware.before_tool:
                 arguments, why, asks = await before_call(turn, use, arguments, call_id)
@@ -239,17 +242,17 @@ class _ToolStep:
                 sending = turn.sent()  # a decision is durable before the call that follows from it
                 if sending is not None:
                     await sending
-            if why is None and not turn.fork and use.name not in turn.frontend and host.is_background(use.name):
+            if why is None and not turn.fork and use.name not in turn.frontend and host.is_background(name):
                 ended = None
                 if known is None:
-                    ended = await host.start(use.name, arguments, id=call_id, thread=turn.thread)
+                    ended = await host.start(name, arguments, id=call_id, thread=turn.thread)
                 if ended is None:
                     return Result.of(use, call_id, started_text(call_id), background=True)
                 result = ended
             elif known is not None:
                 result = await self._outcome(known, call_id)
             else:
-                result = await self._call(host, use.name, arguments, call_id, why, may_be_made)
+                result = await self._call(host, name, arguments, call_id, why, may_be_made)
         except StoreUnavailable as error:
             turn.leave_if_closing()
             outages = outages or turn.outages()

@@ -781,6 +781,7 @@ class Turn:
         )
         fork.max_steps = max_steps
         fork.deps = self.deps
+        fork.decisions.brought.update(self.decisions.brought)
         return fork
 
     @property

@@ -38,6 +38,7 @@ from clicket.kernel import AGENT, AgentState
 from clicket.model.chat import ToolOffer, ToolUse
 from clicket.model.codec import clean, decode
 from clicket.model.files import FileRef
+from clicket.model.names import place_in, place_queue
 from clicket.model.ports import AgentHost, sleep
 from clicket.safety.vault import hide_text
 
@@ -55,7 +56,7 @@ ReturnTo = Literal["last", "first"]
 _MAX_ERROR = 4_000
 _MAX_REASON = 4_000
 _LOOK_EVERY = 0.5
-"""Seconds between two looks whether an agent is there that a turn was handed to."""
+"""Seconds between two looks for an agent that a turn was handed to, or for the folder of a workspace."""
 
 
 class _Run(NamedTuple):
@@ -151,6 +152,8 @@ class TurnLifecycle:
             failed = done.state is AgentState.ERROR
             result = result_of(done, self.identity.name, thread, known.messages)
             return result, failure_of(done, f"turn {number}") if failed else None
+        if record.begun is not None and not log.must_stop:
+            self._leave_to_its_place(log, record.begun)
         identity = self.identity.for_run(options)
         values = NO_VALUES if brought is None else brought.of((host.caller, thread, number))
         began = identity if record.begun is None else Identity.in_entry(record.begun)
@@ -197,6 +200,23 @@ class TurnLifecycle:
             model=values.model,
             handoffs={tool: each for tool, each in self.handoffs.items() if each.label in began.handoffs},
         )
+
+    def _leave_to_its_place(self, log: TurnLog, begun: Begun) -> None:
+        """Hand the turn to the processes of its workspace, if this is none of them: it waits until one is there."""
+        for name in begun.middleware:
+            place = place_in(name)
+            if place and place not in self._middleware.places:
+                log.leave_to(
+                    place_queue(place), place, f"The turn goes on where its workspace is: {place.partition(':')[2]}."
+                )
+
+    async def _be_at_its_place(self, turn: Turn) -> None:
+        """Wait until the folder of the turn's workspace is there."""
+        for place, middleware in self._middleware.places.items():
+            while not middleware.is_here:
+                turn.wait_for(place, f"The folder of {place!r} is not there: the turn waits for it.")
+                await sleep(turn.clock, _LOOK_EVERY)
+        turn.wait_for(None, "The folder is there.")
 
     def _output_of(self, began: Identity, values: RunValues) -> Output[Any] | None:
         """What the turn was asked for when it began."""
@@ -288,6 +308,8 @@ class TurnLifecycle:
         while True:
             try:
                 await self._begin(run)
+                if self._middleware.places and not turn.must_stop:
+                    await self._be_at_its_place(turn)
                 await self._bring(run)
                 if turn.middleware.tools:
                     await bring_tools(turn)
@@ -370,14 +392,17 @@ class TurnLifecycle:
         turn, options = run.turn, run.options
         other = await self._there(turn, entry.agent, entry.digest, driver)
         if other is self:
-            turn.act_as(turn.first)
-            return self
-        began, present = Identity.in_entry(entry), other.identity
-        if began.digest != present.digest:
-            other._take_change(turn, began, msgspec.structs.replace(present, limits=began.limits), entry.agent)
-        tools = both(both(began.tools, present.tools), None if options.tools is None else frozenset(options.tools))
-        role = other._role(began, tools, other._middleware.with_input_of(self._middleware), NO_VALUES)
-        turn.act_as(role._replace(output=turn.output) if options.output else role)
+            role = turn.first
+        else:
+            began, present = Identity.in_entry(entry), other.identity
+            if began.digest != present.digest:
+                other._take_change(turn, began, msgspec.structs.replace(present, limits=began.limits), entry.agent)
+            tools = both(both(began.tools, present.tools), None if options.tools is None else frozenset(options.tools))
+            role = other._role(began, tools, other._middleware.with_input_of(self._middleware), NO_VALUES)
+            role = role._replace(output=turn.output) if options.output else role
+            if other._middleware.places and not turn.must_stop:
+                await other._be_at_its_place(turn)
+        turn.act_as(role)
         if turn.middleware.tools:
             await bring_tools(turn)
         return other

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.agents import Agent, Check, Memory, ReActAgent, Todo
+from clicket.agents import Agent, Check, Memory, ReActAgent, Skills, Todo, Workspace
 from clicket.agents.built_in_checks import BUILT_IN
 from clicket.agents.plan_execute import PlanExecuteAgent
 from clicket.errors import ClicketError, NotFound, UsageError, did_you_mean
@@ -37,10 +37,13 @@ _OPTIONS: dict[str, Any] = {
     "checks": list[dict[str, Any]],
     "memory": str,
     "todo": bool,
+    "skills": list[str],
+    "workspace": dict[str, Any],
     **dict.fromkeys(_WHOLE, int),
     **dict.fromkeys(("max_calls", "max_tokens", "max_repeats"), int | None),
     **dict.fromkeys(("max_cost", "max_seconds"), float | None),
 }
+_OF_WORKSPACE = ("path", "write", "shell")
 _OF_PLAN: dict[str, Any] = {"max_task_steps": int, "max_parallel": int}
 _OF_REACT: dict[str, Any] = {"handoffs": list[str], "max_handoffs": int, "return_to": str}
 _SHOWN = {
@@ -50,6 +53,7 @@ _SHOWN = {
     float: "a number",
     bool: "true or false",
     dict[str, Any] | str: "a JSON Schema or the path of its file",
+    dict[str, Any]: 'a table, such as { path = "files", shell = false }',
     list[dict[str, Any]]: 'a list of tables, such as { check = "pii", on = "output" }',
 }
 
@@ -172,12 +176,26 @@ def _declared(name: str, table: Any, place: str, known_tools: Collection[str] | 
 def _middleware(place: str, given: dict[str, Any]) -> list[object]:
     """Takes the keys that stand for middleware."""
     made: list[object] = []
-    if "memory" in given:
-        try:
+    key = "memory"
+    try:
+        if "memory" in given:
             made.append(Memory(given.pop("memory")))
-        except UsageError as error:
-            raise UsageError(f"{place}: memory: {error.message}") from None
-    return [*made, Todo()] if given.pop("todo", False) else made
+        if given.pop("todo", False):
+            made.append(Todo())
+        key = "skills"
+        if "skills" in given:
+            made.append(Skills(*given.pop("skills")))
+        key = "workspace"
+        if "workspace" in given:
+            options = dict(given.pop("workspace"))
+            for each in options:
+                if each not in _OF_WORKSPACE:
+                    near = did_you_mean(each, _OF_WORKSPACE)
+                    raise UsageError(f"unknown key {each!r}.{near} Known: {', '.join(_OF_WORKSPACE)}.")
+            made.append(Workspace(options.pop("path", ""), **options))
+    except UsageError as error:
+        raise UsageError(f"{place}: {key}: {error.message}") from None
+    return made
 
 
 def _checked(place: str, key: str, value: Any, kind: Any) -> Any:

@@ -22,7 +22,7 @@ from clicket.model import Arguments, CallOptions, Event, Record, ToolCall, ToolR
 from clicket.model.chat import ToolOffer
 from clicket.model.deps import NO_DEPS, RunDeps
 from clicket.model.files import File, FileRef
-from clicket.model.names import AGENT_TAG
+from clicket.model.names import AGENT_PART, AGENT_TAG, shown_name
 from clicket.model.ports import Clock, Duplicate, Query, Records, Store, Stored, agree
 from clicket.model.ports.host import Taken, Watch
 from clicket.model.request import checked
@@ -153,6 +153,11 @@ class Host:
         own = self._runtime._origin.deps or NO_DEPS
         return await self._engine.deps.of_run(own.values)
 
+    def for_parts(self) -> Host:
+        return Host(
+            self._runtime._from(msgspec.structs.replace(self._runtime._origin, within=AGENT_PART)), self._offers
+        )
+
     # Tools that every caller may call.
 
     def refuse_unknown(self, names: Iterable[str]) -> None:
@@ -181,7 +186,8 @@ class Host:
         tool = self._runtime._registry.get(name)
         if tool is None:
             return None
-        return ToolOffer(name=tool.name, description=tool.description, input_schema=tool.input_schema)
+        shown = shown_name(name) if tool.traits.part_of == AGENT_PART else name
+        return ToolOffer(name=shown, description=tool.description, input_schema=tool.input_schema)
 
     def _hub_of(self, thread: str) -> ThreadHub:
         """The steps of a turn ask for the hub of one thread again and again."""
@@ -283,9 +289,16 @@ class Host:
         await grant(engine.store, self.caller, artifact)
 
     def lend(self, tool: Tool) -> None:
-        self._runtime._registry.lend(tool)
+        registry = self._runtime._registry
+        if not tool.traits.part_of:
+            registry.lend(tool)
+        elif registry.known(tool.name) is None:  # else another agent has the same workspace
+            registry.add_part(tool)
 
     def lend_to(self, agent: str, tool: Any) -> str:
+        if isinstance(tool, Tool) and tool.traits.part_of:  # every turn whose middleware brings it can call it
+            self.lend(tool)
+            return tool.name
         return self._runtime._registry.lend_to(f"agent:{agent}", tool)
 
     def watch(self, watch: Watch) -> None:

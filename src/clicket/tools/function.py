@@ -48,6 +48,7 @@ class FunctionTool(Generic[P, R]):
         run_sync: Callable[..., Any] | None = None,
         listed: bool = True,
         of_object: bool = False,
+        part_of: str = "",
     ) -> None:
         _take_names(self, function)
         self.fn: Callable[P, R] = function
@@ -68,6 +69,7 @@ class FunctionTool(Generic[P, R]):
         self.traits: Traits = Traits(
             wants_context=binding.context is not None or bool(binding.deps) or not _is_plain(function),
             listed=listed,
+            part_of=part_of,
             deps=tuple(sorted({*binding.deps.values()})),
             any_dep=binding.context is not None or not binding.deps,
         )
@@ -232,8 +234,9 @@ def function_tool(
     options: Mapping[str, Any] | None = None,
     names: Mapping[str, Any] | None = None,
     listed: bool = True,
+    part_of: str = "",
 ) -> FunctionTool[P, R]:
-    """`tool` as a plain call. `names`: the local names where the function is defined; `listed`: see `Traits`."""
+    """`tool` as a plain call. `names`: the local names where the function is defined; `listed`, `part_of`: see `Traits`."""
     if isinstance(function, classmethod):
         where = placed(f"tool {function.__name__!r}", function)
         raise UsageError(
@@ -259,6 +262,7 @@ def function_tool(
         binding=binding,
         listed=listed,
         of_object=of_object,
+        part_of=part_of,
     )
 
 

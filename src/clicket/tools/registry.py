@@ -216,6 +216,10 @@ class Registry:
             self._listed = tuple(each.tool for each in self.tools.values() if each.tool.traits.listed)
         return self._listed
 
+    def all(self) -> Iterable[Tool]:
+        """Every tool, also those that callers do not see."""
+        return [each.tool for each in {**self._inner, **self.tools}.values()]
+
     def __len__(self) -> int:
         return len(self.tools)
 

@@ -171,3 +171,36 @@ def test_secrets_are_not_shown() -> None:
     secret = "sk-live-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
     agents = {"a": {"model": {"kind": "openai", "model": "x", "base_url": f"https://user:{secret}@example.org"}}}
     assert secret not in repr(Settings(agents=agents))
+
+
+def test_skills_and_a_workspace(model: str, tmp_path: Path) -> None:
+    (tmp_path / "skills" / "report").mkdir(parents=True)
+    (tmp_path / "skills" / "report" / "SKILL.md").write_text("---\nname: report\ndescription: Writes reports.\n---\n")
+    workspace = {"path": str(tmp_path), "write": False, "shell": False}
+    agents = made(
+        {
+            "one": {"model": model, "skills": [str(tmp_path / "skills")], "workspace": workspace},
+            "two": {"kind": "plan", "model": model, "workspace": {"path": str(tmp_path)}},
+        }
+    )
+    names = [agent._lifecycle.identity.middleware for agent in agents.values()]
+    assert names[0][0] == "Skills"
+    assert names[0][1].endswith(f":{tmp_path} (read)")
+    assert names[1][0].endswith(f":{tmp_path} (shell, write)")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("skills", "skills", "skills must be a list of texts"),
+        ("skills", ["gone"], r"\[agents.a\] of Settings: skills: gone is not a folder"),
+        ("workspace", {"path": "gone"}, "workspace: gone is not a folder"),
+        ("workspace", {}, "workspace: Workspace takes the path of a folder"),
+        ("workspace", {"pth": "."}, "workspace: unknown key 'pth'.*path"),
+        ("workspace", {"path": ".", "shell": "yes"}, "workspace: Workspace takes write=True or False, and shell="),
+        ("workspace", ".", "workspace must be a table"),
+    ],
+)
+def test_wrong_skills_and_workspaces(model: str, key: str, value: Any, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        made({"a": {"model": model, key: value}})

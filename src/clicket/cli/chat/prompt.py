@@ -142,7 +142,8 @@ class Prompt:
         elif view.stopped not in (None, "finished"):
             self._say(f"the last turn was stopped: {view.stopped}", "yellow")
         for call_id in view.waiting_for:
-            self._say(f"waits for approval: {clean(call_id)}", "yellow")
+            what = "" if call_id.startswith(("model:", "workspace:")) else "approval: "
+            self._say(f"waits for {what}{clean(call_id)}", "yellow")
         self._say(f"store {shown_url(self._runner.runtime.settings.store)}")
 
     def _history(self, _: str) -> None:

@@ -80,7 +80,7 @@ class Closing:
             await asyncio.wait(rest, timeout=self._cancel_grace)
 
     async def _close_parts(self) -> None:
-        for tool in self._registry:
+        for tool in self._registry.all():
             try:
                 await tool.close()
             except Exception:

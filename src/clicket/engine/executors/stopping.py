@@ -1,6 +1,7 @@
 """Why a call stops. Only this module knows which reason replaces which, and only it writes the reason.
 
-`attempt` and `idle` end the attempt, and another may follow. All other reasons end the call: cancel, shutdown, deadline.
+`attempt` and `idle` end the attempt, and another may follow. All other reasons end the call: cancel, shutdown, deadline. `elsewhere`: it
+goes on in another process, because this one lacks what it needs.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ def is_abandoned(call: Call) -> bool:
 
 
 def state_of(reason: str) -> State:
-    return State.CANCELLED if reason in ("cancel", "shutdown") else State.TIMEOUT
+    return State.CANCELLED if reason in ("cancel", "shutdown", "elsewhere") else State.TIMEOUT
 
 
 def stop_error(call: Call, reason: str) -> ToolError:

@@ -157,6 +157,13 @@ class TurnLog:
         stop_inside(self._call, "shutdown")
         raise asyncio.CancelledError
 
+    def leave_to(self, queue: str, what: str, text: str) -> NoReturn:
+        """Leave the turn to the processes that claim from a queue: it waits for `what`, which this one does not have."""
+        self.wait_for(what, text)
+        self._journal.wait_in(self.entry, queue)
+        stop_inside(self._call, "elsewhere")
+        raise asyncio.CancelledError
+
 
 def _on_durable(then: Callable[[bool], None]) -> OnDurable:
     return lambda error: then(error is None)

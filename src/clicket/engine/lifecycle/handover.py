@@ -136,13 +136,16 @@ class HandOver:
             self._give_up_ownership(call)
             return
         text = f"the runtime was closed while attempt {entry.attempts} ran, and the attempt was stopped"
+        if call.stopping == "elsewhere":
+            text = f"attempt {entry.attempts} could not go on in its process, which does not have {entry.waiting_for}"
         unknown = unknown_outcome(f"{text}; it may have had its effect.")
         if verdict is AfterDoubt.END_UNKNOWN:
             self._pipeline.fail(call, unknown, self._ending.on_outcome_durable)
             return
         asks = verdict is AfterDoubt.ASK
         data: dict[str, Any] = {"attempt": entry.attempts, "error": to_builtins(unknown), "delay": 0.0}
-        self._journal.advance(entry, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
+        waits = "approval" if asks else entry.waiting_for if call.stopping == "elsewhere" else None
+        self._journal.advance(entry, State.RETRYING, data if waits is None else {**data, "waiting_for": waits})
         if asks:
             question = question_after_crash(self._policy)
             timeout = self._policy.approval_timeout
@@ -155,5 +158,7 @@ class HandOver:
         self._journal.commit(call.entry, partial(self._on_released, call))
 
     def _on_released(self, call: Call, error: ClicketError | None) -> None:
+        if error is None and call.stopping == "elsewhere":  # its followers read on in the store
+            error = Fenced(f"call {call.id} goes on in another process")
         self._ending.let_go(call, error or Closed(f"the runtime was closed; call {call.id} waits for the next one."))
         self._gate.release(call)

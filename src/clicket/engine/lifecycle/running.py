@@ -218,7 +218,7 @@ class Running:
 
     def _on_body_done(self, call: Call) -> None:
         if not call.ending:
-            if call.stopping == "shutdown" and call.outcome is State.CANCELLED:
+            if call.stopping in ("shutdown", "elsewhere") and call.outcome is State.CANCELLED:
                 self._handover.close_stopped(call)
             elif is_parked(call):
                 call.in_callers_task = call.ready = False  # the caller waits for the outcome

@@ -26,6 +26,7 @@ In the sandboxed child process (standard library only):
 - `rlimits`, `landlock`, `seccomp`: one layer each; `syscalls` has the call numbers, `libc` the system calls that Python lacks
 - `frames`: length-prefixed JSON frames, blocking side
 - `probe_program`: tests the layers from inside
+- `command_program`: a command of the shell in place of a Python program
 
 As a process of its own, between the two:
 

@@ -23,7 +23,9 @@ def boot_config(resources: LaunchResources, program: str, settings: dict[str, An
         "op": "boot",
         "rlimits": _rlimits(resources) if "rlimits" in layers else None,
         "landlock": _landlock(resources) if "landlock" in layers else None,
-        "seccomp": _seccomp(layers, same_user=resources.uid is None) if "seccomp" in layers else None,
+        "seccomp": _seccomp(layers, same_user=resources.uid is None or resources.owns_files)
+        if "seccomp" in layers
+        else None,
         "program": program,
         "home": resources.home,
         "path": [str(folder) for folder in resources.shared.path],
@@ -39,7 +41,8 @@ def _rlimits(resources: LaunchResources) -> dict[str, int]:
         processes=limits.processes,
         file_size=limits.file_size,
         open_files=limits.open_files,
-        alone=uid is not None or (in_namespaces and _kernel() >= _KERNEL_COUNTS_PER_NAMESPACE),
+        alone=(uid is not None and not resources.owns_files)
+        or (in_namespaces and _kernel() >= _KERNEL_COUNTS_PER_NAMESPACE),
         uid=uid if uid is not None else os.getuid(),
     )
 

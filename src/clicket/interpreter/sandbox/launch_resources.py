@@ -60,15 +60,21 @@ class SandboxResources(msgspec.Struct, frozen=True, kw_only=True):
 class LaunchResources:
     """Filled by a launcher, then owned by a `SandboxProcess`. Raises OSError when a resource cannot be had."""
 
-    def __init__(self, shared: SandboxResources, plan: Plan, limits: Limits) -> None:
+    def __init__(self, shared: SandboxResources, plan: Plan, limits: Limits, work: Path | None = None) -> None:
+        """`work`: a folder of the host, in which the program works as the folder's owner."""
         self.shared = shared
         self.plan = plan
         self.limits = limits
-        self.uid = identity.allocate_uid() if plan.root and "identity" in plan.layers else None
+        self.owns_files: bool = work is not None
+        """Its user may own other files of the host, too."""
+        self.uid = None
+        if plan.root and "identity" in plan.layers:
+            self.uid = identity.allocate_uid() if work is None else work.stat().st_uid
         if self.uid is None and plan.root and "identity" in plan.layers:
             raise SandboxFailed("a sandbox process could not be made: no unused user id is left for it.")
         self.folder = shared.workdirs.new_workdir(self.uid, scratch=plan.launcher != "bubblewrap")
-        self.python, self.home, self.scratch = shared.python, str(self.folder / "work"), str(self.folder / "scratch")
+        self.work: Path = self.folder / "work" if work is None else work
+        self.python, self.home, self.scratch = shared.python, str(self.work), str(self.folder / "scratch")
         if plan.launcher == "bubblewrap":
             self.python = bubblewrap.shown_python(shared.python)
             self.home, self.scratch = bubblewrap.HOME, bubblewrap.SCRATCH

@@ -41,13 +41,14 @@ async def launch(
     limits: Limits,
     isolation: Isolation,
     on_closed: Callable[[SandboxProcess], None],
+    folder: Path | None = None,
 ) -> SandboxProcess:
-    """Start a program as the plan says; returns when its first frame can be read.
+    """Start a program as the plan says; returns when its first frame can be read. `folder`: of the host, in which it works.
 
     A launch that fails or is cancelled has released everything before the caller sees the error.
     """
     try:
-        resources = LaunchResources(shared, plan, limits)
+        resources = LaunchResources(shared, plan, limits, folder)
     except OSError as error:
         raise SandboxFailed(f"a sandbox process could not be made: {error}.") from error
     try:
@@ -143,7 +144,7 @@ def _bubblewrap_arguments(resources: LaunchResources) -> list[str]:
     _write(etc / "passwd", user if uid == 0 else f"root:x:0:0::/:/bin/false\n{user}")
     _write(etc / "group", f"user:x:{uid}:\n")
     view = bubblewrap.FilesystemView(
-        work=resources.folder / "work",
+        work=resources.work,
         etc=etc,
         library=shared.library,
         python=shared.python,

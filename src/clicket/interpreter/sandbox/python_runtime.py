@@ -18,7 +18,7 @@ from clicket.errors import UsageError
 
 __all__ = ["SANDBOX_MODULES", "PythonRuntime", "find_python", "write_modules"]
 
-SANDBOX_MODULES = ("boot", "frames", "landlock", "libc", "rlimits", "seccomp", "probe_program")
+SANDBOX_MODULES = ("boot", "frames", "landlock", "libc", "rlimits", "seccomp", "probe_program", "command_program")
 """The modules of this package that run in the sandboxed child. They import only the standard library and each other."""
 
 _PACKAGES = ("clicket", "clicket/interpreter/sandbox", "clicket/interpreter", "clicket/interpreter/inside")

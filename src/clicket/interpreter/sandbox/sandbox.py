@@ -9,10 +9,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from clicket.errors import ClicketError, UsageError
 from clicket.interpreter.sandbox import cgroup
 from clicket.interpreter.sandbox.bubblewrap import HOME
-from clicket.interpreter.sandbox.isolation import LEVELS, Isolation, NotIsolated, check_layers, check_level
+from clicket.interpreter.sandbox.isolation import (
+    LEVELS,
+    Isolation,
+    NotIsolated,
+    check_layers,
+    check_level,
+    isolation_of,
+)
 from clicket.interpreter.sandbox.launch_resources import SandboxFailed, SandboxResources
 from clicket.interpreter.sandbox.launchers import launch
 from clicket.interpreter.sandbox.limits import Limits
@@ -30,8 +39,9 @@ _CLOSED = "the sandbox is closed; make a new one."
 class Sandbox:
     """Starts programs with the same isolation, and ends them when it is closed.
 
-    `without` switches layers off, for tests. `readable` names further folders of the host that programs can read, at the same
-    paths; folders in `path` are readable too, and are searched for modules.
+    `folder`: a folder of the host in which programs work and write, in place of an empty one of their own. It stays, and only the size
+    of each file in it is limited. `without` switches layers off, for tests. `readable` names further folders of the host that programs
+    can read, at the same paths; folders in `path` are readable too, and are searched for modules.
     """
 
     def __init__(
@@ -44,6 +54,7 @@ class Sandbox:
         readable: Iterable[Path] = (),
         path: Iterable[Path] = (),
         temp: Path | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.require: str = check_level(require)
         self.limits = limits
@@ -52,6 +63,7 @@ class Sandbox:
         self._path = tuple(_absolute(folder) for folder in path)
         self._readable = (*(_absolute(folder) for folder in readable), *self._path)
         self._temp = temp
+        self.folder: Path | None = None if folder is None else Path(folder).resolve()
         self._shared: asyncio.Future[SandboxResources] | None = None
         self._workers = Workers(2, "clicket-sandbox")
         self._processes: set[SandboxProcess] = set()
@@ -77,18 +89,25 @@ class Sandbox:
         shared, probed = await self._ready()
         if self._closed:  # closed while this waited
             raise UsageError(_CLOSED)
-        _refuse_below(self.require, probed.isolation)
+        plan, isolation = probed.plan, probed.isolation
+        if self.folder is not None and plan.root and self.folder.stat().st_uid == 0:
+            # Only root may write there, so the program stays root, without root's capabilities.
+            plan = msgspec.structs.replace(plan, layers=plan.layers - {"identity"})
+            gap = f"folder: {self.folder} belongs to root, so the program is root there; give the folder to another user (chown)"
+            isolation = isolation_of(plan.layers, (gap,))
+        _refuse_below(self.require, isolation)
         launched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._starting.add(launched)
         try:
             process = await launch(
                 shared,
-                probed.plan,
+                plan,
                 program=program,
                 settings=settings,
                 limits=limits or self.limits,
-                isolation=probed.isolation,
+                isolation=isolation,
                 on_closed=self._processes.discard,
+                folder=self.folder,
             )
             self._processes.add(process)
         finally:

@@ -100,6 +100,10 @@ class AgentHost(Protocol):
         """What calls of this host may read: those of the run, and those that the runtime makes."""
         ...
 
+    def for_parts(self) -> AgentHost:
+        """This host for calls of tools that turns of agents alone can call."""
+        ...
+
     # Tools that every caller may call.
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
@@ -107,7 +111,7 @@ class AgentHost(Protocol):
         ...
 
     def offer(self, name: str) -> ToolOffer | None:
-        """One tool of the runtime, listed or not; None: there is none of this name."""
+        """One tool of the runtime, listed or not, under the name by which models know it; None: there is none of this name."""
         ...
 
     async def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:

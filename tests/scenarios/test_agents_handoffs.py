@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +20,13 @@ from clicket.agents import (
     Check,
     Handoff,
     Limits,
+    Memory,
     Middleware,
     PlanExecuteAgent,
     ReActAgent,
     Refuse,
     Turn,
+    Workspace,
 )
 from clicket.errors import ClicketError, UsageError
 from clicket.model.chat import ChatMessage, ChatRequest
@@ -509,3 +512,27 @@ async def test_sensitive_values_in_a_reason_are_masked() -> None:
         assert "verysecret77" in texts(second.requests[0])[-1], "the model gets it"
         assert "verysecret77" not in str(await entries(rt))
         assert "verysecret77" not in str((await triage.history("t")).turns)
+
+
+async def test_the_other_agents_middleware_brings_its_tools(store: str, tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("closed on Mondays")
+    asked: list[list[str]] = []
+
+    def answer(request: ChatRequest) -> Any:
+        asked.append(offered(request))
+        return [
+            [("remember", '{"fact": "The user has order 7."}'), ("read_file", '{"path": "note.txt"}')],
+            [TO_TRIAGE],
+        ][len(asked) - 1]
+
+    async with make([], store) as rt:
+        here = [Memory(), Workspace(tmp_path, write=False, shell=False)]
+        billing = ReActAgent(rt, Says(answer), name="billing", handoffs=["triage"], middleware=here)
+        triage = ReActAgent(rt, script([TO_BILLING], "done"), name="triage", handoffs=[billing])
+        result = await triage.run("where is it?", thread="t")
+        assert result.text == "done"
+        assert {"remember", "recall", "read_file"} <= {*asked[0]}
+        read = [text for failed, text in results(result.messages) if not failed]
+        assert any("Remembered" in text for text in read)
+        assert any("closed on Mondays" in text for text in read)
+        assert [fact.text for fact in await rt.memory.list()] == ["The user has order 7."]

@@ -81,7 +81,8 @@ bench-answers: dev-env  ## answers of a language model of 1.5 billion parameters
 	@test -d .cache/bench/search/documents || $(PY) -m benchmarks.search.documents .cache/bench/search/documents
 	@$(PY) -m benchmarks.search.model_answers $(ARGS)
 
-docs: dev-env  ## redraw the state diagrams, and rewrite docs/reference and docs/peers-bugs.md from the code
+docs: dev-env  ## rewrite what is made from the code: the blocking classes, the state diagrams, docs/reference, docs/peers-bugs.md
+	@$(PY) scripts/blocking.py
 	@$(PY) scripts/diagrams.py
 	@$(PY) scripts/peers_bugs.py
 	@$(PY) scripts/reliability.py

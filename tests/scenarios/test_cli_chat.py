@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kit.pictures import png
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.pty_kit import PseudoTerminal
+
+from clicket import sync
+from clicket.testing import ScriptedModel
 
 ASKS = json.dumps({"rules": [{"verdict": "ask", "tools": ["pay"], "reason": "it is money"}]})
 TWO = [["count", {"word": "seven"}], ["count", {"word": "four"}]]
@@ -282,6 +288,41 @@ def test_a_conversation(place: Place) -> None:
             terminal.type(f"{word}\n")
             terminal.wait_for(said)
             terminal.wait_for("\n> ")
+        terminal.type("/quit\n")
+        assert terminal.wait() == 0
+        assert "Traceback" not in terminal.seen
+
+
+def test_messages_that_wait_are_listed_and_taken_back(place: Place) -> None:
+    chat = script(place, "Hello.")
+    asked, released = threading.Event(), asyncio.Event()
+
+    async def answer(request: Any) -> str:
+        asked.set()
+        await released.wait()
+        return ""
+
+    with sync.Runtime(store=place.store) as rt:
+        agent = sync.ReActAgent(rt, ScriptedModel([answer]), name="default")
+        agent.begin("first")
+        assert asked.wait(PATIENCE)
+        agent.send("two", id="b")
+        agent.send("never mind", id="c", when="now")
+        agent.stop()  # holds the queue
+        agent.wait()
+    with PseudoTerminal(place, *chat) as terminal:
+        for word, said in (
+            ("/queue", "never mind  (now)"),
+            ("/unsend c", "taken back"),
+            ("/unsend c", "no such message waits"),
+            ("/unsend", "no such message waits"),
+            ("/queue", "b  two"),
+            ("/new other", "thread other, new"),
+            ("/queue", "no message waits"),
+        ):
+            terminal.wait_for("\n> ")
+            terminal.type(f"{word}\n")
+            terminal.wait_for(said)
         terminal.type("/quit\n")
         assert terminal.wait() == 0
         assert "Traceback" not in terminal.seen

@@ -131,6 +131,30 @@ class TestSameAsAnAgent:
             await eventually(ended)
             assert [turn.text for turn in (await agent.history("t")).turns] == ["one", "two"]
 
+    async def test_messages_that_wait_are_listed_and_taken_back(self, kind: str, tmp_path: Path) -> None:
+        gate = Gate()
+        async with either(kind, declared(tmp_path, [[["gate", {}]], "one", "two"]), [gate.tool]) as agent:
+            assert await agent.queued("t") == []
+            await agent.begin("first", thread="t")
+            await gate.reached.wait()
+            await agent.send("second", thread="t", id="b")
+            await agent.send("a/b?", thread="t", id="c/d?")
+            waiting = await agent.queued("t")
+            assert [(each.id, each.text, each.when, each.thread) for each in waiting] == [
+                ("b", "second", "next", "t"), ("c/d?", "a/b?", "next", "t"),
+            ]  # fmt: skip
+            assert await agent.unsend("c/d?", "t")
+            assert not await agent.unsend("c/d?", "t")
+            assert await agent.queued("u") == []
+            gate.open.set()
+
+            async def ended() -> bool:
+                return (await agent.look("t")).turns == 2
+
+            await eventually(ended)
+            assert not await agent.unsend("b", "t")
+            assert [turn.messages[0].content for turn in (await agent.history("t")).turns] == ["first", "second"]
+
     async def test_follows_across_turns(self, kind: str, tmp_path: Path) -> None:
         async with either(kind, declared(tmp_path)) as agent:
             await agent.run("one", thread="t")
@@ -342,6 +366,8 @@ def test_blocking(tmp_path: Path) -> None:
         assert agent.look("t").turns == 2
         assert agent.stop("t") is False
         assert agent.send("add", thread="v").turn == 1
+        assert agent.queued("t") == []
+        assert not agent.unsend("nothing", "t")
         assert [event.type for event in agent.events("t")][-1] == "final"
     with pytest.raises(UsageError, match="not open"):
         agent.run("add")

@@ -10,7 +10,7 @@ import pytest
 from tests.kit.waiting import eventually
 from tests.scenarios.agent_server_kit import TURN, Gate, say, script, served_agent, streamed, with_id
 from tests.scenarios.kit import make
-from tests.scenarios.server_kit import Api, read_sse, served
+from tests.scenarios.server_kit import Api, key_for, read_sse, served
 
 from clicket import Policy
 from clicket.errors import UsageError
@@ -110,6 +110,28 @@ async def test_stop(tmp_path: Path) -> None:
         assert (result["stopped"], result["state"], result["text"]) == ("cancelled", "idle", "Terminated: Cancelled")
         roles = [message["role"] for message in result["messages"]]
         assert roles == ["user", "assistant", "tool"], "the interrupted call has an answer"
+
+
+async def test_a_message_that_waits_is_its_senders(tmp_path: Path) -> None:
+    gate = Gate()
+    async with served_agent(tmp_path, [[["gate", {}]], "done"], [gate.tool]) as it:
+        ann, bob = await key_for(it, "ann", "read", "call"), await key_for(it, "bob", "read", "call")
+        reader = await key_for(it, "reader", "read")
+        await say(it, wait=0, headers=ann)
+        await gate.reached.wait()
+        assert (await say(it, "later", when="next", id="m", headers=ann)).status_code == 202
+        seen = (await it.get("/agents/t/queue", headers=ann)).json()
+        assert (seen["agent"], seen["thread"]) == ("helper", "t")
+        (message,) = seen["items"]
+        assert message.pop("at") > 0
+        assert message == {"id": "m", "text": "later", "when": "next", "thread": "t", "files": []}
+        assert (await it.get("/agents/t/queue", headers=bob)).json()["items"] == []
+        assert (await it.delete("/agents/t/messages/m", headers=bob)).json() == {"removed": False}
+        assert (await it.delete("/agents/t/messages/m", headers=reader)).status_code == 403
+        assert (await it.get("/agents/t/queue?agent=none", headers=ann)).status_code == 404
+        assert (await it.delete("/agents/t/messages/m", headers=ann)).json() == {"removed": True}
+        assert (await it.get("/agents/t/queue", headers=ann)).json()["items"] == []
+        gate.open.set()
 
 
 async def test_approval_in_the_middle(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.cutting_proxy import cutting_proxy
 from tests.kit.tools import add, breaks
@@ -165,6 +166,22 @@ def test_programs_without_a_loop_have_it_too() -> None:
         events = client.subscribe(EventFilter(types=frozenset({"created"})))
         client.call("add", {"a": 1, "b": 2}, id="two")
         assert plain(next(events)).call_id == "two"
+
+
+def test_a_blocking_reader_ends_by_with_by_close_from_another_thread_and_when_it_is_dropped() -> None:
+    with sync.Runtime([add], store="memory://") as rt:
+        listeners = rt.observers.listeners
+        with rt.subscribe() as events:
+            assert listeners
+        assert (list(events), listeners) == ([], [])
+        events = rt.subscribe()
+        waiting = ThreadPoolExecutor(1).submit(list, events)
+        events.close()
+        assert waiting.result(PATIENCE) == []
+        events = rt.subscribe()
+        del events
+        rt.call("add", {"a": 1, "b": 2})  # the loop has had its turn
+        assert listeners == []
 
 
 async def test_what_a_runtime_does_can_be_looked_at() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import signal
 import threading
@@ -277,16 +276,3 @@ def test_a_store_that_cannot_be_opened_leaves_no_thread(tmp_path: Any) -> None:
     bad.write_bytes(b"this is not a database" * 100)
     with pytest.raises(clicket.StoreUnavailable):
         make(store=f"sqlite:///{bad}").open()
-
-
-def test_both_faces_have_the_same_names() -> None:
-    def public(cls: type) -> set[str]:
-        return {name for name, value in vars(cls).items() if not name.startswith("_") and inspect.isfunction(value)}
-
-    # The base of servers and commands exists in the async API only.
-    for_servers = {
-        "activity", "arguments_of", "check_token", "examine", "held_calls", "is_held", "on_close", "pin_until", "retention",
-        "spawn", "stop_claiming", "subscribe", "sweep", "workers",
-    }  # fmt: skip
-    assert public(clicket.Runtime) - public(sync.Runtime) - for_servers == set()
-    assert public(sync.Runtime) - public(clicket.Runtime) == set()

@@ -24,6 +24,7 @@ from clicket import (
     ToolResult,
     tool,
 )
+from clicket.subscription import CallEvent, Gap
 
 
 @tool
@@ -123,6 +124,12 @@ def blocking() -> None:
         assert_type(rt.deny("a", by="ann"), bool)
         assert_type(rt.respond("a", 42), bool)
         assert_type([grant.id for grant in rt.grants.list(state="active")], list[str])
+        assert_type(rt.hub("t"), clicket.sync.ThreadHub)
+        assert_type(rt.hub("t").available(), list[str])
+        assert_type(next(rt.subscribe()), CallEvent | Gap)
+        assert_type(rt.acting_for("ann"), clicket.sync.Runtime)
+        assert_type(rt.history(state="failed").items, list[Record])
+        rt.history(states="failed")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 def policies() -> Policy:

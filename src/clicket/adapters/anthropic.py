@@ -23,7 +23,7 @@ from clicket.adapters.tool_request import INCOMPLETE, ToolRequest
 from clicket.adapters.tool_search import chosen_offers
 from clicket.model.foreign import clean, field
 from clicket.model.ports import Caller
-from clicket.runtime.blocking import Runtime as SyncRuntime
+from clicket.runtime.blocking_base import BlockingRuntime
 from clicket.tools.provider_schema import shown
 from clicket.tools.provider_schema import strict as strict_schema
 
@@ -41,7 +41,7 @@ _MISSING = object()
 
 @overload
 def tool_params(
-    rt: SyncRuntime,
+    rt: BlockingRuntime[Any],
     thread: str,
     *,
     strict: bool = ...,
@@ -97,7 +97,13 @@ def _param(offer: Offer, strict: bool) -> ToolParam:
 
 @overload
 def run(
-    rt: SyncRuntime, response: Any, thread: str, *, turn: str | None = ..., max_concurrency: int = ..., **options: Any
+    rt: BlockingRuntime[Any],
+    response: Any,
+    thread: str,
+    *,
+    turn: str | None = ...,
+    max_concurrency: int = ...,
+    **options: Any,
 ) -> list[ToolResultBlockParam]: ...
 @overload
 def run(

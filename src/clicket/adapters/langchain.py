@@ -22,7 +22,7 @@ from clicket.adapters.tool_request import ToolRequest, local_key
 from clicket.errors import UsageError
 from clicket.model.foreign import clean
 from clicket.model.ports import Caller
-from clicket.runtime.blocking import Runtime as SyncRuntime
+from clicket.runtime.blocking_base import BlockingRuntime
 from clicket.system.bridge import on_loop, wait_on
 from clicket.tools import Tool, ToolContext
 from clicket.tools.defaults import ToolDefaults
@@ -42,7 +42,7 @@ __all__ = ["as_langchain_tools", "from_langchain"]
 
 
 @overload
-def as_langchain_tools(rt: SyncRuntime, thread: str | None = ...) -> list[BaseTool]: ...
+def as_langchain_tools(rt: BlockingRuntime[Any], thread: str | None = ...) -> list[BaseTool]: ...
 @overload
 def as_langchain_tools(rt: Caller, thread: str | None = ...) -> Coroutine[Any, Any, list[BaseTool]]: ...
 def as_langchain_tools(rt: Any, thread: str | None = None) -> Any:

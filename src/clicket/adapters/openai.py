@@ -26,7 +26,7 @@ from clicket.adapters.tool_search import chosen_offers
 from clicket.errors import UsageError
 from clicket.model.foreign import clean, field
 from clicket.model.ports import Caller
-from clicket.runtime.blocking import Runtime as SyncRuntime
+from clicket.runtime.blocking_base import BlockingRuntime
 from clicket.tools.provider_schema import shown
 from clicket.tools.provider_schema import strict as strict_schema
 
@@ -42,7 +42,7 @@ _MAX_DESCRIPTION = 1_024
 
 @overload
 def tool_params(
-    rt: SyncRuntime,
+    rt: BlockingRuntime[Any],
     thread: str,
     *,
     api: Literal["chat"] = ...,
@@ -52,7 +52,7 @@ def tool_params(
 ) -> list[ChatCompletionFunctionToolParam]: ...
 @overload
 def tool_params(
-    rt: SyncRuntime,
+    rt: BlockingRuntime[Any],
     thread: str,
     *,
     api: Literal["responses"],
@@ -121,7 +121,13 @@ def _function(offer: Offer, strict: bool) -> dict[str, Any]:
 
 @overload
 def run(
-    rt: SyncRuntime, response: Any, thread: str, *, turn: str | None = ..., max_concurrency: int = ..., **options: Any
+    rt: BlockingRuntime[Any],
+    response: Any,
+    thread: str,
+    *,
+    turn: str | None = ...,
+    max_concurrency: int = ...,
+    **options: Any,
 ) -> list[Any]: ...
 @overload
 def run(

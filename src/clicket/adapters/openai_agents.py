@@ -16,7 +16,7 @@ from clicket.adapters.runtime_access import Offer, ToolCatalog, loop_of, offers,
 from clicket.adapters.tool_request import ToolRequest, local_key, turn_of
 from clicket.errors import UsageError
 from clicket.model.ports import Caller
-from clicket.runtime.blocking import Runtime as SyncRuntime
+from clicket.runtime.blocking_base import BlockingRuntime
 from clicket.system.bridge import on_loop
 from clicket.tools.provider_schema import shown
 
@@ -31,7 +31,7 @@ __all__ = ["as_agents_tools"]
 
 
 @overload
-def as_agents_tools(rt: SyncRuntime, thread: str) -> list[FunctionTool]: ...
+def as_agents_tools(rt: BlockingRuntime[Any], thread: str) -> list[FunctionTool]: ...
 @overload
 def as_agents_tools(rt: Caller, thread: str) -> Coroutine[Any, Any, list[FunctionTool]]: ...
 def as_agents_tools(rt: Any, thread: str) -> Any:

@@ -19,7 +19,7 @@ from clicket.model import CallOptions, ToolResult
 from clicket.model.codec import without_notes
 from clicket.model.foreign import clean
 from clicket.model.ports import Caller
-from clicket.runtime.blocking import Runtime as SyncRuntime
+from clicket.runtime.blocking_base import BlockingRuntime
 from clicket.tools.model_arguments import tidy
 from clicket.tools.search import FIND_TOOLS
 
@@ -95,7 +95,7 @@ class ResponseRun:
     ) -> None:
         if type(max_concurrency) is not int or max_concurrency < 1:
             raise UsageError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
-        if isinstance(rt, SyncRuntime):
+        if isinstance(rt, BlockingRuntime):
             raise UsageError(
                 "a stream is watched with an async runtime; with clicket.sync use run(rt, stream, thread)."
             )

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from clicket.errors import UsageError
 from clicket.model.names import wire_names
 from clicket.model.ports import Caller
-from clicket.runtime.blocking import Runtime as SyncRuntime
+from clicket.runtime.blocking_base import BlockingRuntime
 
 __all__ = ["ListedTool", "Offer", "ToolCatalog", "caller_of", "loop_of", "offers", "sync_or_async"]
 
@@ -83,12 +83,12 @@ async def offers(rt: Caller, thread: str | None, catalog: ToolCatalog | None = N
 
 def caller_of(rt: Any) -> Any:
     """The async runtime of a blocking one; anything else as it is."""
-    return rt._runtime if isinstance(rt, SyncRuntime) else rt
+    return rt._async if isinstance(rt, BlockingRuntime) else rt
 
 
 def loop_of(rt: Any) -> asyncio.AbstractEventLoop:
     """The loop that the runtime's calls run on: this one, or the blocking runtime's own."""
-    if not isinstance(rt, SyncRuntime):
+    if not isinstance(rt, BlockingRuntime):
         return asyncio.get_running_loop()
     if rt._thread is None:
         raise UsageError("the runtime is not open; use it inside `with clicket.sync.Runtime(...) as rt:`.")
@@ -97,6 +97,6 @@ def loop_of(rt: Any) -> asyncio.AbstractEventLoop:
 
 def sync_or_async(rt: Any, work: Callable[[Caller], Coroutine[Any, Any, T]]) -> Any:
     """With an async runtime the coroutine of the work, with a blocking one its value."""
-    if isinstance(rt, SyncRuntime):
-        return rt._wait(work(rt._runtime))
+    if isinstance(rt, BlockingRuntime):
+        return rt._loop.call(work(rt._async))
     return work(rt)

@@ -51,6 +51,7 @@ from clicket.agents.check import Check
 from clicket.agents.context_window import ContextWindow
 from clicket.agents.fact_memory import Memory
 from clicket.agents.handoff import Handoff
+from clicket.agents.mailbox import QueuedMessage
 from clicket.agents.memory import Page, TurnDocument
 from clicket.agents.middleware import Middleware
 from clicket.agents.model_step import Thinker
@@ -92,6 +93,7 @@ __all__ = [
     "Pass",
     "Plan",
     "PlanExecuteAgent",
+    "QueuedMessage",
     "ReActAgent",
     "Refuse",
     "Sent",

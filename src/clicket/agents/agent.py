@@ -88,7 +88,7 @@ class Agent(Generic[T]):
     `middleware` surrounds its requests and tool calls, see `Middleware`. `checks`: see `Check`. `output`: the type of its answers, which
     `r.value` then has. `handoffs`, `max_handoffs`, `return_to`: see `ReActAgent`; a drive of your own lets `TurnHandedOver` through, which
     `Actor.act` raises.
-    `on_state_changed(before, after, thread)` is called for every change of state; override it, or pass a function.
+    `on_state_changed(before, after, thread)`: a function that is called for every change of state.
     """
 
     @known_keywords
@@ -118,8 +118,8 @@ class Agent(Generic[T]):
         if not hasattr(rt, "host"):
             kind = f"{type(rt).__module__}.{type(rt).__qualname__}"
             raise UsageError(
-                f"an agent works with clicket.Runtime, not with {kind}. Agents are async: use asyncio.run, or a blocking client of a "
-                "server (clicket.client)."
+                f"an agent works with clicket.Runtime, not with {kind}. With clicket.sync.Runtime use clicket.sync.ReActAgent; with a "
+                "client of a server, client.agent(name)."
             )
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is not a name for an agent: up to 64 letters, digits, '_' or '-'.")

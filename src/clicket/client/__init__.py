@@ -23,7 +23,8 @@ from clicket.client.handle import CallHandle
 from clicket.client.hub import ThreadHub
 from clicket.client.remote_tools import RemoteTool, RemoteToolError, RemoteTools
 from clicket.client.subscription import Subscription
-from clicket.client.sync import SyncAgent, SyncClient
+from clicket.client.sync import SyncClient
+from clicket.client.sync_agent import SyncAgent
 
 __all__ = [
     "AgentInfo",

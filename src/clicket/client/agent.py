@@ -13,7 +13,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from clicket.agents import AgentEvent, AgentResult, AgentState, Limits, Message, Page, Sent, ThreadView
-from clicket.agents.mailbox import When
+from clicket.agents.mailbox import QueuedMessage, When
 from clicket.agents.output import Output
 from clicket.agents.run_options import taken
 from clicket.agents.turn_limits import Stopped
@@ -211,6 +211,17 @@ class RemoteAgent:
         path = f"{self._path(thread)}/stop"
         body = {"reason": reason}
         return await self._connection.read_field("POST", path, "stopped", bool, query=self._query, body=body)
+
+    async def queued(self, thread: str = "default") -> list[QueuedMessage]:
+        """The messages of a thread that wait for a turn, in their order. As `Agent.queued`."""
+        return await self._connection.read_field(
+            "GET", f"{self._path(thread)}/queue", "items", list[QueuedMessage], query=self._query
+        )
+
+    async def unsend(self, id: str, thread: str = "default") -> bool:
+        """Take a message back. False: a turn has taken it, or there is none."""
+        path = f"{self._path(thread)}/messages/{path_segment(id)}"
+        return await self._connection.read_field("DELETE", path, "removed", bool, query=self._query)
 
     # Looking.
 

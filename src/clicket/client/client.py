@@ -16,6 +16,7 @@ import msgspec
 
 from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
 from clicket.client.approvals import Grants, approve, deny, respond
+from clicket.client.audit import Audit
 from clicket.client.cache import Cache
 from clicket.client.connection import Connection, Problem, ProblemResponse, decoded, path_segment
 from clicket.client.credentials import Credentials
@@ -33,7 +34,6 @@ from clicket.client.unknown_outcomes import resolve, unknown
 from clicket.client.workers import Workers
 from clicket.engine import Progress, Recovered
 from clicket.engine.executors import ArtifactSource
-from clicket.engine.people.audit import AuditEntry
 from clicket.errors import ClicketError, NotFound, UsageError
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
@@ -391,10 +391,10 @@ class Client:
             "GET", "/anomalies", "items", list[Anomaly], query={"tool": tool, "since": since}
         )
 
-    async def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
-        """Decisions of people and of the policy, newest first; needs the scope `admin`."""
-        query = {"limit": limit, "before": before}
-        return await self._connection.read_field("GET", "/audit", "items", list[AuditEntry], query=query)
+    @property
+    def audit(self) -> Audit:
+        """The audit log: `await rt.audit.list(limit=100)`; needs the scope `admin`."""
+        return Audit(self._connection)
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them."""

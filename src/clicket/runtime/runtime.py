@@ -101,7 +101,7 @@ class Runtime:
         for tool in self._registry:
             self._check_deps(tool)
         self._engine: Engine | None = None
-        self.observers = Observers()
+        self.observers: Observers = Observers()
 
     def __repr__(self) -> str:
         whose = "" if self._caller is None else f", for {self._caller!r}"

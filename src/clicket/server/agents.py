@@ -20,7 +20,7 @@ from clicket.errors import ClicketError, InvalidInput, UsageError
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.model.codec import clean, decode, encode
-from clicket.model.files import File
+from clicket.model.files import File, FileRef
 from clicket.runtime.agent_config import chosen, default_name
 from clicket.runtime.settings import Settings
 from clicket.server.call_lookup import CALLER, own_runtime, thread_of
@@ -112,6 +112,31 @@ class MessageStored(msgspec.Struct, frozen=True, kw_only=True):
     thread: str
     id: str
     turn: int | None
+
+
+class WaitingMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that waits for a turn. `at`: when it was sent, in seconds since the epoch."""
+
+    id: str
+    text: str
+    when: When
+    at: float
+    thread: str
+    files: list[FileRef]
+
+
+class MessageQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages of a thread that wait for a turn, in the order in which turns take them."""
+
+    agent: str
+    thread: str
+    items: list[WaitingMessage]
+
+
+class TakenBack(msgspec.Struct, frozen=True, kw_only=True):
+    """`removed`: the message waited, and no turn reads it; false: a turn has taken it, or there is none."""
+
+    removed: bool
 
 
 class TurnPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,6 +278,21 @@ class AgentHandlers:
         stored = MessageStored(agent=agent.name, thread=clean(thread), id=sent.id, turn=sent.turn)
         return json_response(stored, 202, self._location(request, agent.name))
 
+    async def queued(self, request: Request) -> Response:
+        agent = self._agent(request, request.query("agent"))
+        thread = thread_of(request)
+        items = [
+            WaitingMessage(
+                id=each.id, text=each.text, when=each.when, at=each.at, thread=clean(thread), files=each.files
+            )
+            for each in await agent.queued(thread)
+        ]
+        return json_response(MessageQueue(agent=agent.name, thread=clean(thread), items=items))
+
+    async def unsend(self, request: Request) -> Response:
+        agent = self._agent(request, request.query("agent"))
+        return json_response(TakenBack(removed=await agent.unsend(request.path("messageId"), thread_of(request))))
+
     async def stop(self, request: Request) -> Response:
         body = await self._body_reader.optional_json(request, Stop)
         thread = thread_of(request)
@@ -326,6 +366,24 @@ class AgentHandlers:
                     CALLER,
                 ),
                 responses={200: ResponseSpec(description="A page of turns.", model=TurnPage)},
+                problems=(404, 409),
+            ),
+            Operation(
+                route="GET /agents/{threadId}/queue",
+                description="The messages of a thread that were sent with `when` and that no turn has taken yet.",
+                handler=self.queued,
+                scopes=("read",),
+                parameters=(_AGENT, CALLER),
+                responses={200: ResponseSpec(description="The messages.", model=MessageQueue)},
+                problems=(404, 409),
+            ),
+            Operation(
+                route="DELETE /agents/{threadId}/messages/{messageId}",
+                description="Take a message back that waits for a turn.",
+                handler=self.unsend,
+                scopes=("call",),
+                parameters=(_AGENT, CALLER),
+                responses={200: ResponseSpec(description="Whether it waited.", model=TakenBack)},
                 problems=(404, 409),
             ),
             Operation(

@@ -136,6 +136,20 @@ class LoopThread:
                     self.loop.call_soon_threadsafe(stop)
             raise
 
+    def run(self, function: Callable[[], T]) -> T:
+        """Run a plain function on the loop and wait for its value."""
+
+        async def step() -> T:
+            return function()
+
+        return self.call(step())
+
+    def spawn(self, function: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Run a coroutine function on the loop, if that runs here, and do not wait for it."""
+        if self.process == os.getpid():
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                self.loop.call_soon_threadsafe(lambda: self.loop.create_task(function()))
+
     def iterate(self, iterator: AsyncIterator[T]) -> Iterator[T]:
         """Iterate an async iterator from blocking code; leaving the iteration early closes it."""
         end = object()

@@ -12,9 +12,9 @@ def public(thing: object) -> set[str]:
 
 
 def test_it_lists_what_the_client_has() -> None:
-    client = SyncClient("http://127.0.0.1:1")
-    assert public(client) == public(Client("http://127.0.0.1:1"))
-    assert all(hasattr(client, name) for name in public(client))
+    with SyncClient("http://127.0.0.1:1") as client:
+        assert public(client) == public(Client("http://127.0.0.1:1"))
+        assert all(hasattr(client, name) for name in public(client))
 
 
 @pytest.mark.parametrize("name", ["acting_for", "add", "observers", "registry", "remove", "settings"])
@@ -26,6 +26,5 @@ def test_what_only_a_runtime_has_is_missing(name: str) -> None:
 
 
 def test_a_client_reads_the_audit_log_and_does_not_write_it() -> None:
-    audit = SyncClient("http://127.0.0.1:1").audit
-    assert public(audit) == {"list"}
-    assert not hasattr(audit, "record")
+    with SyncClient("http://127.0.0.1:1") as client:
+        assert public(client.audit) == {"list"}

@@ -41,6 +41,8 @@ class Prompt:
             "/tools": (self._tools, "the tools that the agent may use now, and why not the rest"),
             "/attach": (self._attach, "a file for the next message: /attach PATH; without a path none goes with it"),
             "/plan": (self._plan, "the last plan, with the states of its steps"),
+            "/queue": (self._queue, "the messages that wait for a turn"),
+            "/unsend": (self._unsend, "take a message back that waits: /unsend ID"),
             "/stop": (self._stop, "end a turn that runs in another process; your own is ended by Ctrl-C"),
             "/new": (self._new, "a new thread; /new NAME goes to the one of that name"),
             "/quit": (self._quit, "leave; so does Ctrl-D"),
@@ -190,6 +192,18 @@ class Prompt:
             return
         for line in plan_lines(plan, plain=self._terminal.plain):
             self._say(line, "")
+
+    def _queue(self, _: str) -> None:
+        waiting = self._run(self._runner.agent.queued(self._thread))
+        for message in waiting:
+            line = Text(f"  {clean(message.id)}  ", "cyan").append(one_line(message.text, 160), "")
+            self._say(line if message.when == "next" else line.append(f"  ({message.when})", "bright_black"), "")
+        if not waiting:
+            self._say("no message waits")
+
+    def _unsend(self, id: str) -> None:
+        removed = bool(id) and self._run(self._runner.agent.unsend(id, self._thread))
+        self._say("taken back" if removed else "no such message waits; /queue lists those that do")
 
     def _stop(self, _: str) -> None:
         stopped = self._run(self._runner.agent.stop(self._thread, "stopped at the terminal"))

@@ -12,10 +12,9 @@ from __future__ import annotations
 from clicket.runtime.schedules.cron import Cron
 from clicket.runtime.schedules.schedule import CatchUp, Firing, Overlap, Schedule
 from clicket.runtime.schedules.scheduler import Scheduler, start_schedules
-from clicket.runtime.schedules.view import BlockingSchedules, ScheduleOptions, Schedules, schedule, schedules
+from clicket.runtime.schedules.view import ScheduleOptions, Schedules, schedule, schedules
 
 __all__ = [
-    "BlockingSchedules",
     "CatchUp",
     "Cron",
     "Firing",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypedDict, Unpack
 
 import msgspec
@@ -35,7 +35,7 @@ from clicket.runtime.schedules.scheduler import SEALED, Scheduler, identity_of, 
 from clicket.safety.vault import Vault, look
 from clicket.tools import Registry
 
-__all__ = ["BlockingSchedules", "ScheduleOptions", "Schedules", "schedule", "schedules"]
+__all__ = ["ScheduleOptions", "Schedules", "schedule", "schedules"]
 
 _TRIES = 20
 _PAGE = 500
@@ -368,60 +368,6 @@ class _Schedules:
 
 
 schedules = _Schedules()
-
-
-class BlockingSchedules:
-    """The same names as `Schedules`, for programs without an event loop. `wait` runs a coroutine in the loop of the runtime."""
-
-    def __init__(self, schedules: Callable[[], Any], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._schedules = schedules
-        self._wait = wait
-
-    def put(
-        self,
-        name: str,
-        cron: str,
-        tool: str,
-        arguments: Arguments = None,
-        *,
-        by: str = "",
-        **options: Unpack[ScheduleOptions],
-    ) -> Schedule:
-        """Make or change a schedule."""
-        made: Schedule = self._wait(self._ask("put", name, cron, tool, arguments, by=by, **options))
-        return made
-
-    def list(self) -> Sequence[Schedule]:
-        """Every schedule, in the order of their names."""
-        found: Sequence[Schedule] = self._wait(self._ask("list"))
-        return found
-
-    def get(self, name: str, *, caller: str | None = None) -> Schedule:
-        found: Schedule = self._wait(self._ask("get", name, caller=caller))
-        return found
-
-    def next(self, name: str, count: int = 5, *, caller: str | None = None) -> Sequence[float]:
-        """The next times, in seconds since the epoch."""
-        times: Sequence[float] = self._wait(self._ask("next", name, count, caller=caller))
-        return times
-
-    def pause(self, name: str, *, by: str = "", caller: str | None = None) -> Schedule:
-        """Let a schedule fire no more until it is resumed."""
-        paused: Schedule = self._wait(self._ask("pause", name, by=by, caller=caller))
-        return paused
-
-    def resume(self, name: str, *, by: str = "", caller: str | None = None) -> Schedule:
-        """Let a paused schedule fire again, from the next time on."""
-        resumed: Schedule = self._wait(self._ask("resume", name, by=by, caller=caller))
-        return resumed
-
-    def remove(self, name: str, *, by: str = "", caller: str | None = None) -> bool:
-        """Remove a schedule; its calls stay. False: there is none."""
-        return bool(self._wait(self._ask("remove", name, by=by, caller=caller)))
-
-    async def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        # Looked up in the loop, so that a runtime that is not open raises the error of the blocking interface.
-        return await getattr(self._schedules(), method)(*args, **options)
 
 
 def _contended(name: str) -> StoreUnavailable:

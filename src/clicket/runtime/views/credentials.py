@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from clicket.engine import Engine
@@ -10,7 +10,7 @@ from clicket.errors import PermissionDenied
 from clicket.model.credential import Credential, CredentialLink
 from clicket.safety.credentials import Connecting, CredentialBook
 
-__all__ = ["BlockingCredentials", "Credentials", "credentials"]
+__all__ = ["Credentials", "credentials"]
 
 
 class Credentials:
@@ -84,57 +84,3 @@ class _Credentials:
 
 
 credentials = _Credentials()
-
-
-class BlockingCredentials:
-    """The same names as `Credentials`, for programs without an event loop. `wait` runs a coroutine in the loop of the runtime."""
-
-    def __init__(self, view: Callable[[], Any], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._view = view
-        self._wait = wait
-
-    def put(
-        self,
-        provider: str,
-        secret: str,
-        *,
-        caller: str | None = None,
-        scopes: Sequence[str] = (),
-        expires_at: float | None = None,
-        by: str = "",
-    ) -> Credential:
-        """Keep a token for a provider, encrypted, in place of the one before."""
-        more = {"caller": caller, "scopes": scopes, "expires_at": expires_at, "by": by}
-        kept: Credential = self._wait(self._ask("put", provider, secret, **more))
-        return kept
-
-    def list(self, *, caller: str | None = None) -> Sequence[Credential]:
-        """The credentials without their secrets."""
-        found: Sequence[Credential] = self._wait(self._ask("list", caller=caller))
-        return found
-
-    def revoke(self, provider: str, *, caller: str | None = None, by: str = "") -> Credential:
-        """Delete the secret. Calls that run keep what they have; the next call waits."""
-        gone: Credential = self._wait(self._ask("revoke", provider, caller=caller, by=by))
-        return gone
-
-    def link(self, provider: str, *, caller: str | None = None) -> CredentialLink:
-        """A page on which a person connects an account, or writes a token, for this caller."""
-        made: CredentialLink = self._wait(self._ask("link", provider, caller=caller))
-        return made
-
-    def token(self, provider: str) -> str:
-        """The secret of this caller, refreshed if need be, for code of this process. `CredentialMissing`: there is none."""
-        found: str = self._wait(self._ask("token", provider))
-        return found
-
-    def check_secret(self, secret: str) -> None:
-        """Raise `UsageError` if `put` would refuse the secret."""
-        self._wait(self._check(secret))
-
-    async def _check(self, secret: str) -> None:
-        self._view().check_secret(secret)
-
-    async def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        # Looked up in the loop, so that a runtime that is not open raises the error of the blocking interface.
-        return await getattr(self._view(), method)(*args, **options)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from clicket.engine.people.grants import Grants as EngineGrants
 from clicket.errors import PermissionDenied
 from clicket.model.grant import Grant, GrantState
 
-__all__ = ["BlockingGrants", "Grants"]
+__all__ = ["Grants"]
 
 
 class Grants:
@@ -35,25 +34,3 @@ class Grants:
         if self._caller is not None:
             raise PermissionDenied("grants are revoked by the operator of this runtime, not by one of its callers.")
         return (await self._grants.revoke(id, by=by))[0]
-
-
-class BlockingGrants:
-    """The same names as `Grants`, for programs without an event loop. `wait` runs a coroutine in the loop of the runtime."""
-
-    def __init__(self, grants: Callable[[], Any], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._grants = grants
-        self._wait = wait
-
-    def list(self, *, tool: str | None = None, state: GrantState | None = None) -> Sequence[Grant]:
-        """The grants, the newest first."""
-        found: Sequence[Grant] = self._wait(self._ask("list", tool=tool, state=state))
-        return found
-
-    def revoke(self, id: str, *, by: str = "") -> Grant:
-        """From now on the grant lets no call run, in any process."""
-        grant: Grant = self._wait(self._ask("revoke", id, by=by))
-        return grant
-
-    async def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        # Looked up in the loop, so that a runtime that is not open raises the error of the blocking interface.
-        return await getattr(self._grants(), method)(*args, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clicket import system
@@ -15,7 +15,7 @@ from clicket.model.fact import Fact
 if TYPE_CHECKING:  # a runtime without agents does not load them
     from clicket.agents.facts import Facts
 
-__all__ = ["BlockingMemory", "MemoryView", "memory"]
+__all__ = ["MemoryView", "memory"]
 
 _AGENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -82,35 +82,3 @@ class _Memory:
 
 
 memory = _Memory()
-
-
-class BlockingMemory:
-    """The same names as `MemoryView`, for programs without an event loop. `wait` runs a coroutine in the loop of the runtime."""
-
-    def __init__(self, view: Callable[[], Any], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._view = view
-        self._wait = wait
-
-    def list(self, *, caller: str | None = None, agent: str | None = None) -> Sequence[Fact]:
-        """The facts: those that all agents read first, then those of single agents."""
-        found: Sequence[Fact] = self._wait(self._ask("list", caller=caller, agent=agent))
-        return found
-
-    def add(self, text: str, *, caller: str | None = None, agent: str = "", by: str = "") -> Fact:
-        """Remember a fact for all agents of the caller, or for one."""
-        made: Fact = self._wait(self._ask("add", text, caller=caller, agent=agent, by=by))
-        return made
-
-    def edit(self, id: str, text: str, *, caller: str | None = None, by: str = "") -> Fact:
-        """Replace the text of a fact."""
-        made: Fact = self._wait(self._ask("edit", id, text, caller=caller, by=by))
-        return made
-
-    def forget(self, id: str, *, caller: str | None = None, by: str = "") -> Fact:
-        """Remove a fact; returns it."""
-        gone: Fact = self._wait(self._ask("forget", id, caller=caller, by=by))
-        return gone
-
-    async def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        # Looked up in the loop, so that a runtime that is not open raises the error of the blocking interface.
-        return await getattr(self._view(), method)(*args, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clicket.engine import Engine
@@ -15,7 +15,7 @@ from clicket.safety.vault import Vault
 if TYPE_CHECKING:  # a runtime without webhooks does not import them
     from clicket.telemetry.webhooks import ApprovalLinks, Outbox, Webhooks
 
-__all__ = ["BlockingNotices", "Notices", "notices"]
+__all__ = ["Notices", "notices"]
 
 
 class Notices:
@@ -118,32 +118,3 @@ class _Notices:
 
 
 notices = _Notices()
-
-
-class BlockingNotices:
-    """The same names as `Notices`, for programs without an event loop. `wait` runs a coroutine in the loop of the runtime."""
-
-    def __init__(self, notices: Callable[[], Any], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._notices = notices
-        self._wait = wait
-
-    def list(
-        self, *, state: str | None = None, type: str | None = None, limit: int = 100, cursor: str | None = None
-    ) -> NoticePage:
-        """Notices without their payloads, the newest first."""
-        page: NoticePage = self._wait(self._ask("list", state=state, type=type, limit=limit, cursor=cursor))
-        return page
-
-    def get(self, id: str) -> Notice:
-        """One notice, with its payload and its last attempts."""
-        notice: Notice = self._wait(self._ask("get", id))
-        return notice
-
-    def replay(self, id: str, *, by: str = "") -> Notice:
-        """Send a notice again, under the same id."""
-        notice: Notice = self._wait(self._ask("replay", id, by=by))
-        return notice
-
-    async def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        # Looked up in the loop, so that a runtime that is not open raises the error of the blocking interface.
-        return await getattr(self._notices(), method)(*args, **options)

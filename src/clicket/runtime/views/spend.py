@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from clicket.engine import Engine
@@ -10,7 +10,7 @@ from clicket.engine.spend import OnBudgetReached, SpendBook
 from clicket.errors import PermissionDenied
 from clicket.model.spend import BudgetStatus, By, SpendReport
 
-__all__ = ["BlockingSpend", "SpendView", "spend"]
+__all__ = ["SpendView", "spend"]
 
 
 class SpendView:
@@ -71,42 +71,3 @@ class _Spend:
 
 
 spend = _Spend()
-
-
-class BlockingSpend:
-    """`rt.spend` of `clicket.sync.Runtime` and of `SyncClient`."""
-
-    def __init__(self, view: Callable[[], Any], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._view = view
-        self._wait = wait
-
-    def report(
-        self,
-        by: By = "day",
-        *,
-        since: float | None = None,
-        until: float | None = None,
-        caller: str | None = None,
-        thread: str | None = None,
-        agent: str | None = None,
-    ) -> SpendReport:
-        """Tokens and money by `run`, `thread`, `agent`, `caller`, `day`, `month` (UTC) or `model`; as in `Runtime.spend`."""
-
-        async def ask() -> SpendReport:
-            report: SpendReport = await self._view().report(
-                by, since=since, until=until, caller=caller, thread=thread, agent=agent
-            )
-            return report
-
-        found: SpendReport = self._wait(ask())
-        return found
-
-    def budgets(self) -> list[BudgetStatus]:
-        """Every budget in its current period."""
-
-        async def ask() -> list[BudgetStatus]:
-            listed: list[BudgetStatus] = await self._view().budgets()
-            return listed
-
-        found: list[BudgetStatus] = self._wait(ask())
-        return found

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from clicket.engine.drive.draining import Draining
 from clicket.engine.fleet.worker_entry import WorkerEntry
@@ -12,7 +11,7 @@ from clicket.errors import PermissionDenied
 from clicket.model.ports import Store
 from clicket.model.worker import WorkerInfo, WorkerState
 
-__all__ = ["BlockingWorkers", "Workers"]
+__all__ = ["Workers"]
 
 _DONE = {"draining": "worker.drained", "cordoned": "worker.cordoned", "active": "worker.uncordoned"}
 
@@ -76,36 +75,3 @@ class Workers:
         if changed:
             await self._record(_DONE[state], by=by, worker=id)
         return worker
-
-
-class BlockingWorkers:
-    """The same names as `Workers`, for programs without an event loop. `wait` runs a coroutine in the loop of the runtime."""
-
-    def __init__(self, workers: Callable[[], Any], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._workers = workers
-        self._wait = wait
-
-    def list(self) -> Sequence[WorkerInfo]:
-        """Every worker, the one that started first before the others; for an hour also those that were lost."""
-        found: Sequence[WorkerInfo] = self._wait(self._ask("list"))
-        return found
-
-    def drain(self, id: str, *, by: str = "") -> WorkerInfo:
-        """Let a worker finish what runs there, and take nothing new; a worker process ends then."""
-        return self._set("drain", id, by)
-
-    def cordon(self, id: str, *, by: str = "") -> WorkerInfo:
-        """Let a worker take no new calls."""
-        return self._set("cordon", id, by)
-
-    def uncordon(self, id: str, *, by: str = "") -> WorkerInfo:
-        """Let a worker take calls again."""
-        return self._set("uncordon", id, by)
-
-    def _set(self, action: str, id: str, by: str) -> WorkerInfo:
-        worker: WorkerInfo = self._wait(self._ask(action, id, by=by))
-        return worker
-
-    async def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        # Looked up in the loop, so that a runtime that is not open raises the error of the blocking interface.
-        return await getattr(self._workers(), method)(*args, **options)

@@ -772,6 +772,7 @@ export interface TurnDocument {
   plan?: Plan | null;
   at?: number;
   agent?: string;
+  called?: Usage | null;
 }
 
 /** Turns that have ended, the oldest first, and their messages. `after` fetches the next page; null on the last. */

@@ -1193,8 +1193,8 @@ _AGENTS = (
             ),
             Change(
                 "agents/memory.py",
-                "                self._follow(key, new, version, kept)\n",
-                "                self._follow(key, new, version, kept)\n"
+                "                self._follow(key, head, new, version, kept)\n",
+                "                self._follow(key, head, new, version, kept)\n"
                 "                if kept.id:\n"
                 "                    await host.records.put_document(ID, _id_key(key, kept.id), _encode(kept.turn), 0)\n",
             ),

@@ -33,7 +33,7 @@ Need = tuple[Any, ...]
 """A limit on concurrent calls; its last part is the capacity."""
 
 
-class Origin(msgspec.Struct, frozen=True, gc=False):
+class Origin(msgspec.Struct, frozen=True):
     """Where calls come from: one for each view of a runtime."""
 
     caller: str = ""

@@ -9,7 +9,7 @@ from typing import IO, Any, Protocol
 
 from clicket.errors import UsageError
 from clicket.tools.costs import cost_note
-from clicket.tools.deps import DepValues
+from clicket.tools.deps import NO_DEPS
 from clicket.tools.pending import Pending
 
 __all__ = ["STREAMED", "Sink", "Streamed", "ToolContext"]
@@ -81,7 +81,7 @@ class ToolContext:
         self.metadata: Mapping[str, Any] = metadata
         self.caller: str = caller
         """The caller: the id of an API key, or empty for the program itself."""
-        self.deps: Mapping[str, Any] = DepValues() if deps is None else deps
+        self.deps: Mapping[str, Any] = NO_DEPS if deps is None else deps
         """Values of this process: `ctx.deps["db"]` is what the agent's run brought (`deps=`), or what the runtime made."""
 
     @property

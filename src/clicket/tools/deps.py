@@ -14,7 +14,7 @@ from typing import Any
 from clicket.errors import DepUnavailable, RetryableError, UsageError, did_you_mean
 from clicket.model.deps import how_to_give
 
-__all__ = ["DepValues", "Depends", "Factory", "InThread", "check_factories", "factory_failed", "make_dep"]
+__all__ = ["NO_DEPS", "DepValues", "Depends", "Factory", "InThread", "check_factories", "factory_failed", "make_dep"]
 
 Factory = Callable[[], Any]
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -50,6 +50,9 @@ class DepValues(dict[str, Any]):
     def __repr__(self) -> str:
         """Without values: they may hold secrets."""
         return f"<deps {', '.join(self) or 'none'}>"
+
+
+NO_DEPS: Mapping[str, Any] = DepValues()
 
 
 def check_factories(factories: Mapping[str, Factory] | None) -> dict[str, Factory]:

@@ -21,7 +21,11 @@ from clicket.tools import Tool
 from clicket.tools.deps import DepValues, Factory, factory_failed, make_dep
 from clicket.tools.place import placed
 
-__all__ = ["Deps", "unprovided"]
+__all__ = ["FACTORY_LIMIT", "Deps", "unprovided"]
+
+
+FACTORY_LIMIT = 120.0
+"""Seconds that a call, or a turn, waits for factories. The attempt's own time counts from the body's start."""
 
 
 class Deps:
@@ -110,7 +114,7 @@ class Deps:
         """All deps of an agent's turn: its run's, and the runtime's."""
         making = self._begin(self.factories, brought)
         if making:
-            await asyncio.wait(making)
+            await asyncio.wait(making, timeout=FACTORY_LIMIT)
         return self._values(self.factories, brought)
 
     def _wanted(self, tool: Tool) -> Iterable[str]:

@@ -16,7 +16,7 @@ from msgspec import to_builtins
 
 from clicket.engine.call.attempts import AfterAttempt, EndedAttempt, after_attempt
 from clicket.engine.executors.clocks import Clocks
-from clicket.engine.executors.deps import Deps
+from clicket.engine.executors.deps import FACTORY_LIMIT, Deps
 from clicket.engine.executors.lanes import PREPARED
 from clicket.engine.executors.loop_lane import LoopLane, inline
 from clicket.engine.executors.process_lane import ProcessLane
@@ -48,8 +48,6 @@ from clicket.tools.question import InputNeeded
 __all__ = ["Bodies", "Runner"]
 
 _RUNNING = State.RUNNING
-_FACTORY_LIMIT = 120.0
-"""Seconds that the factories of deps may take; the attempt's own time counts from the body's start."""
 _PARKED = {
     AfterAttempt.WAIT_FOR_CREDENTIAL: "credential",
     AfterAttempt.ASK_PERSON: "input",
@@ -204,7 +202,7 @@ class Runner:
         if making:
             ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             set_stopper(attempt_of(call), lambda: fulfil(ready))
-            self._clocks.limit(call, _FACTORY_LIMIT)
+            self._clocks.limit(call, FACTORY_LIMIT)
             made = asyncio.ensure_future(asyncio.wait(making))
             made.add_done_callback(lambda _: fulfil(ready))
             try:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 from clicket.errors import ClicketError
 from clicket.model import Arguments, CallOptions, Event, Record, ToolResult
 from clicket.model.chat import ToolOffer
-from clicket.model.deps import RunDeps
 from clicket.model.files import File, FileRef
 from clicket.model.ports.caller import Handle
 from clicket.model.ports.clock import Clock
 from clicket.model.ports.records import Records
 
 if TYPE_CHECKING:  # commands that only read need none of it
+    from clicket.model.deps import RunDeps
     from clicket.model.ports.spending import Spending
 
 __all__ = ["AgentHost", "Taken", "Watch"]

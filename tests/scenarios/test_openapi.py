@@ -32,7 +32,8 @@ ENDLESS = (
 # No schema can describe a range beyond the end, a tool's own schema for its arguments, or the schema of an agent's answer. A filter whose
 # fields are all null matches everything, and is refused; a call with refused arguments needs new ones to run again;
 # a chart has a bounded number of points. Agents refuse media and tools of the server's own names; JSON-RPC has its errors in the body.
-# A server without a key keeps no credentials, and has no links without its address.
+# A server without a key keeps no credentials, and has no links without its address. A fact is more than spaces, and no caller is forgotten
+# while one of its calls runs.
 CONFIG = """
 [[operations]]
 include-path-regex = "/artifacts/.*|/calls/.*/result"
@@ -47,7 +48,7 @@ checks.negative_data_rejection.expected-statuses = ["2xx", "4xx"]
 include-path-regex = "^/calls$|^/agents/.*/messages$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]
 [[operations]]
-include-path-regex = "^/bulk$|^/calls/.*/again$|^/series$|^/schedules/|^/credentials/"
+include-path-regex = "^/bulk$|^/calls/.*/again$|^/series$|^/schedules/|^/credentials/|^/memory|^/forget$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422, "5xx"]
 """
 
@@ -135,6 +136,9 @@ def test_also_of_things_that_exist(url: str, tmp_path: Path) -> None:
     names["provider"] = ["github"]
     names["token"] = ["ckx_" + "a" * 43 + "-a25vd24"]
     names["agent"] = ["helper"]
+    fact = httpx2.post(f"{url}/memory", json={"text": "a fact"}, headers=WITH_KEY).json()
+    names["factId"] = [fact["id"]]
+    del whole["paths"]["/forget"]  # the things would exist no more
     for path, methods in whole["paths"].items():
         for operation in methods.values():
             for parameter in operation.get("parameters", ()):

@@ -20,7 +20,7 @@ from clicket.server.responses import Response, json_response
 
 __all__ = ["MemoryHandlers"]
 
-_Text = Annotated[str, Meta(min_length=1, max_length=2_000)]
+_Text = Annotated[str, Meta(min_length=1, max_length=500)]
 _AGENT = Parameter(
     name="agent",
     description="Only what this agent remembers for itself; empty: only what all agents read.",
@@ -30,8 +30,7 @@ _AGENT = Parameter(
 
 
 class NewFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`agent`: the only agent that reads it; left out: all agents of the caller do. A text has at most 500 characters without the spaces
-    that are too many."""
+    """`agent`: the only agent that reads it; left out: all agents of the caller do."""
 
     text: _Text
     agent: Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{0,64}$")] = ""

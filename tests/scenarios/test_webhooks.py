@@ -279,3 +279,25 @@ async def test_a_budget_that_is_reached_is_one_notice(sqlite: str, receiver: Rec
         sent = (await rt.notices.get(notice.id)).payload
         assert sent["data"]["budget"]["limit_tokens"] == 150
         assert (sent["data"]["thread"], sent["data"]["agent"]) == ("t", "a")
+
+
+async def test_a_turn_that_waits_and_its_end_are_told(store: str, receiver: Receiver) -> None:
+    asks = make(
+        [pay], store, policy=Policy(ask=["pay"]), webhooks=[hook(receiver, "/turns", "turn.waiting", "turn.ended")]
+    )
+    async with asks as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("pay", '{"amount": 7}')], "paid"]), name="clerk")
+        turn = await agent.begin("pay it", thread="t")
+
+        async def told(type: str) -> dict[str, Any] | None:
+            found = (await rt.notices.list(type=type)).items
+            return (await rt.notices.get(found[0].id)).payload if found else None
+
+        waits = await eventually(lambda: told("turn.waiting"))
+        assert waits["data"]["turn"] == {"agent": "clerk", "thread": "t", "turn": turn, "caller": ""}
+        assert waits["data"]["waiting_for"] == "approval"
+        await rt.approve(waits["data"]["call"]["id"], thread="t")
+        over = await eventually(lambda: told("turn.ended"))
+        ended_as = {"agent": "clerk", "turn": turn, "state": "finished", "stopped": "finished", "steps": 2}
+        assert ended_as.items() <= over["data"]["turn"].items()
+        assert len((await rt.notices.list(type="turn.ended")).items) == 1  # its tool calls are no turns

@@ -10,10 +10,12 @@ import msgspec
 __all__ = ["NOTICE_TYPES", "DeliveryAttempt", "Notice", "NoticeFigures", "NoticePage", "NoticeState", "NoticeType"]
 
 NoticeType = Literal[
-    "approval.requested", "call.ended", "call.unknown", "tool.health", "budget.reached", "worker.lost", "alert.raised", "alert.cleared"
+    "approval.requested", "call.ended", "call.unknown", "turn.waiting", "turn.ended", "tool.health", "budget.reached", "worker.lost",
+    "alert.raised", "alert.cleared",
 ]  # fmt: skip
 NOTICE_TYPES: tuple[NoticeType, ...] = (
-    "approval.requested", "call.ended", "call.unknown", "tool.health", "budget.reached", "worker.lost", "alert.raised", "alert.cleared"
+    "approval.requested", "call.ended", "call.unknown", "turn.waiting", "turn.ended", "tool.health", "budget.reached", "worker.lost",
+    "alert.raised", "alert.cleared",
 )  # fmt: skip
 NoticeState = Literal["pending", "delivered", "failed"]
 

@@ -412,7 +412,7 @@ export interface MadeCall {
 /** `id` is the `webhook-id` of every request. `endpoint` is the endpoint's name in the settings. Times are seconds since the epoch. */
 export interface Notice {
   id: string;
-  type: "alert.cleared" | "alert.raised" | "approval.requested" | "budget.reached" | "call.ended" | "call.unknown" | "tool.health" | "worker.lost";
+  type: "alert.cleared" | "alert.raised" | "approval.requested" | "budget.reached" | "call.ended" | "call.unknown" | "tool.health" | "turn.ended" | "turn.waiting" | "worker.lost";
   endpoint: string;
   state: "delivered" | "failed" | "pending";
   created_at: number;

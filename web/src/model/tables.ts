@@ -49,7 +49,7 @@ export const GRANT_STATES = ["active", "used_up", "expired", "revoked"] as const
 
 export const NOTICE_STATES = ["pending", "delivered", "failed"] as const;
 
-export const NOTICE_TYPES = ["approval.requested", "call.ended", "call.unknown", "tool.health", "budget.reached", "worker.lost", "alert.raised", "alert.cleared"] as const;
+export const NOTICE_TYPES = ["approval.requested", "call.ended", "call.unknown", "turn.waiting", "turn.ended", "tool.health", "budget.reached", "worker.lost", "alert.raised", "alert.cleared"] as const;
 
 export const TERMINAL: ReadonlySet<State> = new Set<State>(["completed", "failed", "timeout", "cancelled"]);
 

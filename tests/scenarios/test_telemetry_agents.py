@@ -12,7 +12,7 @@ from tests.scenarios.otel_kit import Collector, facts
 from tests.scenarios.server_kit import TOOLS, key_for, served
 from tests.unit.telemetry.test_prometheus import promtool, samples
 
-from clicket.agents import ReActAgent
+from clicket.agents import Check, Pass, ReActAgent
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatReply, ChatRequest, Usage
 from clicket.telemetry.prometheus import scrape
@@ -147,3 +147,30 @@ async def test_spans() -> None:
     assert facts(failed)["clicket.agent.stopped"] == "error"
     assert failed.status.status_code.name == "ERROR"
     assert {tool for tool, _ in collector.durations()} == {"add"}, "the turns' time does not count for a tool"
+
+
+async def test_checks_handoffs_and_called_agents_are_in_one_trace() -> None:
+    collector = Collector()
+    rt = collector.watch(make(TOOLS))
+    async with rt:
+        called = ReActAgent(rt, ScriptedModel(["a list"]), name="reader")
+        rt.add(called.as_tool("read"))
+        billing = ReActAgent(rt, ScriptedModel([[("read", '{"task": "list"}')], "refunded"]), name="billing")
+        triage = ReActAgent(
+            rt,
+            ScriptedModel([[("hand_to_billing", '{"reason": "a refund"}')]]),
+            name="triage",
+            handoffs=[billing],
+            checks=[Check(lambda turn, text: Pass(), on="input", name="polite")],
+        )
+        assert (await triage.run("my money", thread="t")).text == "refunded"
+    spans = {span.name: span for span in collector.spans}
+    turn = spans["invoke_agent triage"]
+    wanted = ["check polite", "handoff billing", "execute_tool read", "invoke_agent reader"]
+    assert {spans[name].context.trace_id for name in wanted} == {turn.context.trace_id}
+    check: dict[str, Any] = dict(facts(spans["check polite"]))
+    assert (check["clicket.check.on"], check["clicket.check.verdict"]) == ("input", "pass")
+    for name in ("check polite", "handoff billing"):
+        parent = spans[name].parent
+        assert parent is not None
+        assert parent.span_id == turn.context.span_id

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from clicket.agents.chain import Method
+from clicket.agents.check import Check
 from clicket.agents.check_tool import arguments_of, edited_in, tool_name
 from clicket.agents.entries import Refusal
 from clicket.agents.questions import ask_person
@@ -21,6 +22,7 @@ from clicket.agents.verdicts import Ask, Change, Pass, Refuse, Verdict, verdict_
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model.chat import ChatReply
 from clicket.model.codec import encode
+from clicket.model.ports.model_trace import MODEL_TRACE
 
 __all__ = ["check_ending", "check_message", "check_reply", "judge", "lets_pass"]
 
@@ -35,6 +37,17 @@ async def judge(turn: Turn, method: Method, value: Any) -> Verdict | None:
     assert check is not None, "middleware is not judged by"
     if check.tools is not None and not check.covers(value.tool):
         return None
+    trace = MODEL_TRACE.get()
+    if trace is None:
+        return await _judged(turn, method, check, value)
+    with trace.part("check", method.by, turn.agent, turn.thread) as note:
+        found = await _judged(turn, method, check, value)
+        note("clicket.check.on", check.on)
+        note("clicket.check.verdict", "pass" if found is None else type(found).__name__.lower())
+        return found
+
+
+async def _judged(turn: Turn, method: Method, check: Check, value: Any) -> Verdict | None:
     try:
         found = check.function(turn, value)
         found = await found if inspect.isawaitable(found) else found

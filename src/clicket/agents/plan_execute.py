@@ -174,7 +174,7 @@ class PlanExecuteLoop:
         trace = None if turn.is_replaying else MODEL_TRACE.get()
         if trace is None:
             return await self._planner.think(turn, (PLAN_OFFER,))
-        with trace.plan(turn.agent, turn.thread):
+        with trace.part("plan", turn.agent, turn.agent, turn.thread):
             return await self._planner.think(turn, (PLAN_OFFER,))
 
     # The planner's commands.

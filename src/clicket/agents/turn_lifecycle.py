@@ -7,7 +7,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
@@ -40,6 +40,7 @@ from clicket.model.codec import clean, decode
 from clicket.model.files import FileRef
 from clicket.model.names import place_in, place_queue
 from clicket.model.ports import AgentHost, sleep
+from clicket.model.ports.model_trace import MODEL_TRACE
 from clicket.safety.vault import hide_text
 
 __all__ = ["Drive", "OnChange", "ReturnTo", "StateChanged", "TurnLifecycle"]
@@ -383,7 +384,9 @@ class TurnLifecycle:
         if entry is None:
             other = await self._there(turn, over.handoff.name, driver=driver)
             entry = self._handed_over(run, other, over)
-            turn.record_handoff(entry)
+            trace = MODEL_TRACE.get()
+            with nullcontext() if trace is None else trace.part("handoff", entry.agent, turn.agent, turn.thread):
+                turn.record_handoff(entry)
             await turn.flush()
         turn.take_handoff(entry)
         return await self._hand_to(run, entry, driver)

@@ -22,7 +22,7 @@ from clicket.errors import ClicketError, RetryableError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
 from clicket.model.codec import clean
 from clicket.model.ports import ChatModel
-from clicket.model.ports.model_trace import Masks
+from clicket.model.ports.model_trace import Masks, Note
 from clicket.safety.vault import hide_text
 
 __all__ = ["ModelSpans"]
@@ -114,19 +114,19 @@ class ModelSpans:
                 span.set_attribute("gen_ai.output.messages", _json([_output(reply, mask)]))
 
     @contextmanager
-    def plan(self, agent: str, thread: str) -> Iterator[None]:
+    def part(self, kind: str, name: str, agent: str, thread: str) -> Iterator[Note]:
         span = self._tracer.start_span(
-            f"plan {agent}",
+            f"{kind} {name}",
             kind=SpanKind.INTERNAL,
             attributes={
-                "gen_ai.operation.name": "plan",
+                "gen_ai.operation.name": kind,
                 "gen_ai.agent.name": agent,
                 "gen_ai.conversation.id": thread,
             },
         )
         try:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
-                yield
+                yield span.set_attribute
         except BaseException as error:
             _failed(span, error)
             raise

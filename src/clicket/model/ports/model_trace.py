@@ -14,8 +14,10 @@ from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
 from clicket.model.ports.model_chain import ModelChain
 from clicket.model.ports.services import ChatModel
 
-__all__ = ["MODEL_TRACE", "Masks", "ModelSpan", "ModelTrace", "observed_chat"]
+__all__ = ["MODEL_TRACE", "Masks", "ModelSpan", "ModelTrace", "Note", "observed_chat"]
 
+Note = Callable[[str, str], None]
+"""`note(attribute, value)`."""
 Masks = Callable[[ChatMessage], ChatMessage]
 """A message without the values that must not be shown."""
 
@@ -47,8 +49,9 @@ class ModelTrace(Protocol):
         """`tried`: of a chain of models, those that gave no answer before, each with the reason."""
         ...
 
-    def plan(self, agent: str, thread: str) -> AbstractContextManager[None]:
-        """Around the requests with which an agent makes or changes its plan."""
+    def part(self, kind: str, name: str, agent: str, thread: str) -> AbstractContextManager[Note]:
+        """Around another part of an agent's turn: `plan`, the requests that make or change its plan; `check`; `handoff`, to the agent
+        `name`. What it yields notes a fact about it."""
         ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.kit.tools import echo
 from tests.scenarios.agent_kit import Says, Streams, check_pairs
@@ -177,6 +178,25 @@ async def test_an_edit_adds_drops_narrows_and_instructs() -> None:
         assert [offer.name for offer in later.tools] == ["echo", "ask"], "for one request"
         check_pairs(later.messages)
         assert "a hint" in [m.content for m in await agent.messages("t")]
+
+
+async def test_a_derived_request_has_the_edits_of_middleware_that_comes_after_it() -> None:
+    class Last(Middleware):
+        is_derived = True
+
+        def before_model(self, turn: Turn, request: ChatRequest) -> Any:
+            return msgspec.structs.replace(request, messages=[request.messages[0], request.messages[-1]])
+
+    class Hurry(Middleware):
+        def before_model(self, turn: Turn, request: ChatRequest) -> Edit:
+            return Edit(instructions="Hurry.")
+
+    async with make([echo]) as rt:
+        model = Says(lambda request: "done" if request.messages[-1].role == "tool" else [("echo", '{"text": "a"}')])
+        agent = ReActAgent(rt, model, system="Be kind.", middleware=[Last(), Hurry()])
+        await agent.run("go", thread="t")
+        assert [len(request.messages) for request in model.requests] == [2, 2]
+        assert all(system_of(request).endswith("Hurry.") for request in model.requests)
 
 
 async def test_replies_are_changed_before_they_are_recorded_and_no_piece_of_them_is_shown() -> None:

@@ -70,7 +70,9 @@ class Chain:
         """Middleware that belongs to one place: `is_here` says whether that can be used."""
         self.tools: tuple[Method, ...] = _of(listed, "tools")
         self.instructions: tuple[Method, ...] = _of(listed, "instructions")
-        self.before_model: tuple[Method, ...] = _of(listed, "before_model")
+        own_last = sorted(_of(listed, "before_model"), key=lambda method: method.is_derived)
+        self.before_model: tuple[Method, ...] = tuple(own_last)
+        """Derived ones last: they may return a whole request, and it must have the edits of the others."""
         self.after_model: tuple[Method, ...] = _of(listed, "after_model")
         self.before_tool: tuple[Method, ...] = (*_of(listed, "before_tool"), *_on(checked, "tool_call"))
         self.after_tool: tuple[Method, ...] = (*_of(listed, "after_tool"), *_on(checked, "tool_result"))

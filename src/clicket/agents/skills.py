@@ -27,7 +27,7 @@ _MAX_FILE = 1024 * 1024
 _MAX_DESCRIPTION = 1_024
 _MAX_LISTED = 200
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_KEY = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?")
+_KEY = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t](.*))?")
 _INTRODUCTION = (
     "There are skills: instructions for special tasks. Before you do such a task, read its skill with load_skill."
 )

@@ -78,6 +78,7 @@ def question() -> Any:
 
 
 AGENT: Any = SimpleNamespace(name="ann", limits=SimpleNamespace(max_steps=3))
+HOST: Any = SimpleNamespace(installed=lambda name: None)
 
 
 @langchain_tool
@@ -97,7 +98,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "interpreter": lambda: code_interpreter,
     "search": lambda: deep_search,
     "turn of an agent": lambda: TurnTool("ann", AGENT),
-    "agent": lambda: AgentTool(AGENT, "ann", "", lambda *_: AGENT),
+    "agent": lambda: AgentTool(AGENT, "ann", "", lambda *_: AGENT, HOST),
     "read_result": lambda: read_result,
     "from outside": lambda: as_tool(Basic()),
 }

@@ -20,6 +20,8 @@ __all__ = ["MOST_TRIES", "CallHandle", "Handles"]
 
 MOST_TRIES = 3
 """How often a call is made anew whose id was refused, and then was free: the kept outcome was too old."""
+_YOUNG = 60.0
+"""Seconds after which a call has been written to, or has been erased."""
 _AGAIN = 1.0
 """Seconds until a store is asked again that did not answer."""
 
@@ -34,6 +36,7 @@ class Handles:
         self._stored_calls = core.stored_calls
         self._phase = core.phase
         self._spawn = core.spawn
+        self._requests = core.requests
         self._kept = kept
         self._ending = ending
         self._decisions = decisions
@@ -71,7 +74,17 @@ class Handles:
                 raise
             stored = kept
         self._arguments.same_or_conflict(request, stored.events[0])
+        if stored.key != KEPT and not stored.events[-1].state.is_terminal:
+            await self._keep(stored)
         return self.of_stored(stored, request.id)
+
+    async def _keep(self, stored: Stored) -> None:
+        """A process that made a call and got no answer tells its caller that the call was not made, and erases it later, if it is there
+        and nobody has written to it. So a young call that another process made gets an event before its id is acknowledged here."""
+        if self._journal.clock.now() - stored.events[0].at < _YOUNG:
+            newer = await self._requests.append(stored, "note", {"text": "Its id was sent again, to another process."})
+            if newer is not None and not newer.events:
+                raise NotFound(f"call {stored.id!r} was not made after all. Send it again.")
 
     async def find(self, id: str, thread: str | None, caller: str | None) -> CallHandle:
         """A handle of a call that was submitted earlier, here or in another process."""

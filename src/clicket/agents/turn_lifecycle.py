@@ -510,10 +510,10 @@ class TurnLifecycle:
             messages = [mask.message(message) for message in messages]
         document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending), turn.id, turn.unread)
         cancelled = await _flush_spend(turn)
-        if (
-            turn.heard or turn.id
-        ):  # before the turn is saved: then no message of the queue is on record in an earlier turn
-            await self._taken(turn.host, turn.outages(), turn.thread, (turn.id, *turn.heard))
+        # Before the turn is saved: then no message of the queue is on record in an earlier turn. One that was heard before a crash may not
+        # have been reached again.
+        if heard := [*filter(None, (turn.id,)), *turn.record.heard, *turn.heard]:
+            await self._taken(turn.host, turn.outages(), turn.thread, heard)
         if turn.record.ended is None:
             turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
         document = await self._saved(turn, document, state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from tests.scenarios.agent_kit import Gate, Says
 from tests.scenarios.kit import make
 
 from clicket import Runtime
-from clicket.agents import AgentBusy, ReActAgent
+from clicket.agents import AgentBusy, Check, ReActAgent, Refuse
+from clicket.agents.mailbox import Mailbox, QueuedMessage
 from clicket.errors import Conflict, QueueFull, UsageError
 from clicket.model.chat import ChatRequest
 from clicket.testing import ScriptedModel
@@ -292,3 +294,66 @@ async def test_a_queue_is_bounded() -> None:
         gate.open()
         await have_ended(agent, 3)
         assert [message for message, _ in await turns(agent)] == ["first", "message 0", "message 1"]
+
+
+async def test_a_message_that_is_taken_back_just_before_its_turn_begins_is_in_no_turn(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, answers = Gate(), list[bool]()
+    take = Mailbox.take
+
+    async def answer(request: ChatRequest) -> str:
+        await gate()
+        return answering(request)
+
+    async with make([], store) as rt:
+        agent = ReActAgent(rt, Says(answer))
+
+        async def take_late(mailbox: Mailbox, host: Any, message: QueuedMessage) -> bool:
+            if not answers:
+                answers.append(await agent.unsend("second", "t"))
+            return await take(mailbox, host, message)
+
+        monkeypatch.setattr(Mailbox, "take", take_late)
+        await agent.begin("first", thread="t")
+        await gate.reached.wait()
+        await agent.send("second", thread="t", id="second")
+        await agent.send("third", thread="t", id="third")
+        gate.open()
+        await have_ended(agent, 2)
+        assert answers == [True]
+        assert [message for message, _ in await turns(agent)] == ["first", "third"]
+        assert not await agent.unsend("third", "t"), "a turn has taken it"
+
+
+async def test_a_heard_message_is_in_no_other_turn_although_its_turn_ends_before_it_reads_it_again(
+    tmp_path: Path,
+) -> None:
+    checked, asked, url = Gate(), Gate(), f"sqlite:///{tmp_path / 'calls.db'}"
+
+    async def ask(request: ChatRequest) -> str:
+        await asked()
+        return answering(request)
+
+    async def passes(turn: Any, text: str) -> None:
+        if text == "first":
+            await checked()
+
+    async with make([], url) as rt:
+        agent = ReActAgent(rt, Says(ask), checks=[Check(passes, on="input", name="rule")])
+        await agent.begin("first", thread="t")
+        await checked.reached.wait()
+        await agent.send("and quickly", thread="t", when="now", id="n")
+        checked.open()
+        await asked.reached.wait()  # the model is asked with both
+    async with make([], url) as rt:
+        agent = ReActAgent(
+            rt, Says(answering), checks=[Check(lambda turn, text: Refuse("no"), on="input", name="rule")]
+        )
+        await agent.resume("t")
+        await have_ended(agent, 1)
+        assert await agent.queued("t") == []
+        await agent.send("last", thread="t")
+        await have_ended(agent, 2)
+        written = [turn.as_written for turn in (await agent.history("t")).turns]
+        assert [messages[0].content for messages in written] == ["first", "last"]

@@ -486,11 +486,11 @@ class Agent(Generic[T]):
         turn = begun.get(sent.id)
         return Sent(id=sent.id, turn=await self._turn_of(sent.id, text, thread) if turn is None else turn)
 
-    async def _turn_of(self, id: str, text: str | None, thread: str) -> int | None:
+    async def _turn_of(self, id: str, text: str, thread: str) -> int | None:
         """The turn that has taken a message."""
         document = await self._memory.of_id(self._host, thread, id)
         if document is not None:
-            if text is not None and document.messages and document.messages[0].content != text:
+            if document.messages and document.messages[0].content != text:
                 raise Conflict(
                     f"the id {id!r:.100} was used for another message in thread {thread!r}. Use a new id for each message."
                 )
@@ -508,12 +508,9 @@ class Agent(Generic[T]):
         return await self._tool.mailbox.list(self._host, thread)
 
     async def unsend(self, id: str, thread: str = "default") -> bool:
-        """Take a message back. False: a turn has taken it, or there is none."""
+        """Take a message back: no turn takes it any more. False: one has, or is about to, or there is none."""
         check_name("thread", thread)
-        is_removed = await self._tool.mailbox.remove(self._host, thread, (id,))
-        return (
-            is_removed and await self._turn_of(id, None, thread) is None
-        )  # a turn that has just taken it removes it later
+        return await self._tool.mailbox.take_back(self._host, thread, id)
 
     async def stop(self, thread: str = "default", reason: str = "") -> bool:
         """Cancel the running turn, in any process. False: there is none. Messages that wait stay in the queue until the next `send`,

@@ -51,8 +51,11 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     requesters: list[str] = []
     files: list[FileRef] = []
     options: dict[str, Any] = {}
+    taken: bool = False
+    """A process is about to let a turn take it: nobody can take it back."""
     key: str = ""
-    """Of its document."""
+    """Of its document, as `version`."""
+    version: int = 0
 
 
 _message = msgspec.json.Decoder(QueuedMessage)
@@ -65,7 +68,7 @@ def waiting(host: AgentHost, document: StoredDocument) -> QueuedMessage | None:
         found = None if body is None else _message.decode(body)
     except (msgspec.MsgspecError, ValueError):
         return None
-    return None if found is None else msgspec.structs.replace(found, key=document.key)
+    return None if found is None else msgspec.structs.replace(found, key=document.key, version=document.version)
 
 
 class Mailbox:
@@ -126,13 +129,31 @@ class Mailbox:
         document = now[0] if now is not None else await host.records.document(BELL, key)
         return heard if document is None else document.version
 
-    async def remove(self, host: AgentHost, thread: str, ids: Iterable[str]) -> bool:
-        """Remove messages that were taken, or that their sender takes back. False: none of them waits."""
-        wanted, removed = set(ids), False
+    async def remove(self, host: AgentHost, thread: str, ids: Iterable[str]) -> None:
+        """Remove messages that a turn has taken."""
+        wanted = set(ids)
         for message in await self.list(host, thread) if wanted else ():
             if message.id in wanted:
-                removed = await host.records.delete_document(QUEUE, message.key) or removed
-        return removed
+                await host.records.delete_document(QUEUE, message.key)
+
+    async def take(self, host: AgentHost, message: QueuedMessage) -> bool:
+        """Before a turn takes it: of this and `take_back` one counts. False: it was taken back, or has changed; look again."""
+        if message.taken:
+            return True
+        body = encode(msgspec.structs.replace(message, taken=True, key="", version=0))
+        return await host.records.put_document(
+            QUEUE, message.key, host.protect(QUEUE, message.key, body), message.version
+        )
+
+    async def take_back(self, host: AgentHost, thread: str, id: str) -> bool:
+        """For its sender. False: a turn has taken it, or is about to, or there is none."""
+        for message in await self.list(host, thread):
+            if message.id != id or message.taken:
+                continue
+            if await host.records.put_document(QUEUE, message.key, b"", message.version):
+                await host.records.delete_document(QUEUE, message.key)
+                return True
+        return False
 
     async def hold(self, host: AgentHost, thread: str) -> None:
         """Nothing of the queue begins until `let_go`."""

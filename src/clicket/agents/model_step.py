@@ -145,7 +145,8 @@ class Thinker:
         for message in await mailbox.list(host, thread):
             if message.when != "now" or message.id in (turn.id, *turn.heard):
                 continue
-            if await lets_pass(turn, message.text):  # else it begins a turn of its own, which the checks decide about
+            # One that does not pass begins a turn of its own, which the checks decide about.
+            if await lets_pass(turn, message.text) and await mailbox.take(host, message):
                 turn.hear(message)
 
     async def _request(self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any) -> ChatRequest:

@@ -124,6 +124,8 @@ async def work_off(tool: TurnTool, host: AgentHost, thread: str) -> dict[str, in
         given = Taking(options_in(first.options), NO_VALUES)
         if lacking_dep(tool.latest, own, given):  # a process that has the dep begins it
             return taken
+        if not await tool.mailbox.take(host, first):
+            continue
         try:
             taken[first.id] = await begin(tool, threads, tool.latest, wanted, thread, given)
         except AgentBusy:  # another process was quicker

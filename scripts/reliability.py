@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.simulation.hunt import hunted  # noqa: E402  # from the checkout
-from tests.simulation.mutants import MUTANTS  # noqa: E402
+from tests.simulation.mutants import HARMLESS, MUTANTS  # noqa: E402
 
 DATA = ROOT / "tests" / "simulation" / "record.toml"
 MADE = "<!-- made by scripts/reliability.py from tests/simulation/record.toml; do not edit -->"
@@ -82,6 +82,8 @@ def _english(data: dict[str, Any]) -> list[str]:
         "(`tests/simulation/reached.py`), as it changes nothing in the others, which count as tried.",
         "The seeds are those of the workload on the day of the hunt. `make mutants` plants them again; with `ARGS=--again` it tells which",
         "mistakes their seed does not find any more.",
+        f"{len(HARMLESS)} more was taken out of the list, because no order of events shows it:",
+        *(f"*{mutant.name}*. {why}" for mutant, why in HARMLESS),
         "",
         "| mistake | guarantee that it breaks | found by | seeds | seeds of the first judge |",
         "|---|---|---|---|---|",
@@ -112,6 +114,8 @@ def _chinese(data: dict[str, Any]) -> list[str]:
         f"再次搜寻的 {found[1]} 处中，现在的评判者在至多 {limit:,} 个种子之内发现 {found[0]} 处。错误只在到达其位置的种子中运行",
         "（`tests/simulation/reached.py`），因为在其余种子中它什么也不改变；那些种子计为已尝试。",
         "种子数对应搜寻当天的工作负载。`make mutants` 会再次植入它们；加上 `ARGS=--again` 会指出哪些错误不再被其种子发现。",
+        f"另有 {len(HARMLESS)} 处已从列表中去掉，因为没有任何事件顺序能显示它：",
+        *(f"*{mutant.name}*. {why}" for mutant, why in HARMLESS),
         "",
         "| 错误 | 被破坏的保证 | 由何发现 | 种子数 | 最初评判者的种子数 |",
         "|---|---|---|---|---|",

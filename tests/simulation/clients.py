@@ -58,8 +58,11 @@ class Clients:
     def make_equal_calls(self, first: int) -> None:
         """Programs in all processes make calls that differ only in their ids."""
         chance = random.Random(f"calls {first} of {self._world.seed}")
+        focus = self._cluster.features.focus
         name = chance.choice(("look_up", "look_up", "narrow", "rated", "approved", "put", "order"))
-        if self._cluster.features.grants and chance.random() < 0.6:
+        if focus.tools:
+            name = chance.choice(focus.tools.split())
+        elif self._cluster.features.grants and chance.random() < 0.6:
             name = "approved"
         if not self._cluster.is_quiet and chance.random() < 0.15:
             self._world.loop.call_later(
@@ -70,13 +73,14 @@ class Clients:
             given["before"] = 4.5  # the last ones wait in vain for their turn
         if name == "order":
             given["after"] = 0.6
-        if name in ("look_up", "put"):
+        if name in ("look_up", "put", "pay"):
             given["key" if name == "look_up" else "fails"] = 0
-        for number in range(first, first + max(6, 2 * len(self._cluster.members))):
+        for number in range(first, first + (focus.equal or max(6, 2 * len(self._cluster.members)))):
             member = self._cluster.members[number % len(self._cluster.members)]
             if member.is_up:
                 id = f"c{number}"
-                self.given[id], self.made_at[id] = (name, given, {"thread": "t0"}), self._world.now
+                options = {"thread": "t0", "deadline": chance.uniform(0.5, 8)} if focus.deadlines else {"thread": "t0"}
+                self.given[id], self.made_at[id] = (name, given, options), self._world.now
                 self._world.tell(member.node, f"a client calls {id}: {self.given[id]}")
                 self.do(member, self.call(member, id, waits=chance.random() < 0.6), id)
 
@@ -84,7 +88,7 @@ class Clients:
         """A program makes a call, perhaps twice, and perhaps cancels it."""
         chance, id = self._world.chance, f"c{number}"
         self.given[id], self.made_at[id] = self._request(number), self._world.now
-        if self.given[id][0] == "approved" and self._cluster.features.crossings:
+        if self.given[id][0] in ("approved", "asking") and self._cluster.features.crossings:
             self._cluster.moments.crosses(self.ask_all_people)
         for _ in range(2 if chance.random() < 0.15 else 1):
             if self._over_http(id):
@@ -95,7 +99,7 @@ class Clients:
                 self.do(member, self.call(member, id, waits=chance.random() < 0.6), id)
         if chance.random() < 0.25:
             self._world.loop.call_later(chance.expovariate(1), self.cancel, id)
-        if chance.random() < 0.2:
+        if chance.random() < (0.9 if self._cluster.features.focus.watched else 0.2):
             self._world.loop.call_later(chance.expovariate(2), self._watch, id)
 
     def _request(self, number: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -104,6 +108,9 @@ class Clients:
         name = chance.choice(self._cluster.tools).name
         if self._cluster.features.favourite and chance.random() < 0.5:
             name = self._cluster.favourite
+        focus = self._cluster.features.focus
+        if focus.tools and chance.random() < 0.8:
+            name = chance.choice(focus.tools.split())
         if name == "deadly" and (self._cluster.is_quiet or chance.random() < 0.7):
             name = "put"
         has = self._cluster.features
@@ -118,12 +125,14 @@ class Clients:
         given: dict[str, Any] = {"before": chance.choice(waits), "after": chance.choice(waits)}
         if name in ("pay", "put", "costly"):
             given["fails"] = chance.choice((0, 0, 1, 4))
+        if name == "order_twice":
+            given["fails"] = chance.choice((0, 1, 1))
         if name == "look_up":
             given = {"before": 0.3, "after": 0, "key": chance.randint(0, 1)}
-        if name == "rated":
+        if name in ("rated", "seldom"):
             given = {"before": 0.01, "after": 0}
         options: dict[str, Any] = {"thread": f"t{number % 3}"}
-        if chance.random() < 0.15:
+        if chance.random() < (0.7 if focus.deadlines else 0.15):
             options["deadline"] = chance.uniform(0.5, 8)
         if chance.random() < (0.5 if has.later else 0.1):
             options["not_before"] = self._world.system.now() + chance.uniform(0.5, 6)
@@ -204,12 +213,14 @@ class Clients:
     def _watch(self, id: str) -> None:
         async def watch(member: Member) -> None:
             handle = await self.runtime_of(member, id).handle(id)
-            last = 0
+            last, began = 0, self._world.now
             async for event in handle.events():
                 if event.seq != last + 1:
                     self._world.wrong("events without holes", f"a reader of {id} got event {event.seq} after {last}")
                 last = event.seq
                 self.scene.acks.append(Ack(did="saw", id=id, seq=event.seq, type=event.type, state=event.state.value))
+                if event.is_terminal:
+                    self.scene.heard_ends.append((id, began, self._world.now))
 
         if self._over_http(id):
             self._cluster.http.do(self._cluster.http.watch(id, self.caller_of(id)), f"watch {id}")
@@ -241,14 +252,14 @@ class Clients:
             if record.waiting_for == "approval":
                 await self._decide_one(runtime, record)
             elif record.waiting_for == "external" and (token := self.scene.tokens.get(record.id)) is not None:
-                output = {"id": record.id, "attempt": 1}
+                output = self._result_of(record.id)
                 if self._cluster.features.servers and chance.random() < 0.5:
                     self._cluster.http.do(
                         self._cluster.http.complete(record.id, token, output), f"complete {record.id}"
                     )
                 elif chance.random() < 0.8:
                     await runtime.complete(token, output)
-                    self.scene.completed[record.id] = output
+                    self.scene.complete(record.id, output)
                 else:
                     await runtime.fail(token, "it did not work")
         if not all_ and chance.random() < 0.3:
@@ -261,9 +272,13 @@ class Clients:
             self.do(member, self._complete(member.runtime, id), f"complete {id}")
 
     async def _complete(self, runtime: Any, id: str) -> None:
-        output = {"id": id, "attempt": 1}
+        output = self._result_of(id)
         await runtime.complete(self.scene.tokens[id], output)
-        self.scene.completed[id] = output
+        self.scene.complete(id, output)
+
+    def _result_of(self, id: str) -> dict[str, Any]:
+        """What another system completes a call with: it did what the attempt asked for whose token it has."""
+        return {"id": id, "attempt": self.scene.token_of.get(self.scene.tokens[id], 1)}
 
     async def _decide_one(self, runtime: Any, record: Any) -> None:
         by, thread = f"p{self._world.chance.randint(1, 1_000_000)}", record.thread

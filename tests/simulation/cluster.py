@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextvars import Context
@@ -11,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from tests.simulation.callers import Holders, with_key
+from tests.simulation.clerks import Clerks, make_clerk
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import Conversations
 from tests.simulation.disk_faults import DiskFaults, log_length
@@ -26,7 +28,7 @@ from tests.simulation.people import Granters, asking
 from tests.simulation.places import ModelPlace, Place, Seen, SqlitePlace, disk_fails, store_of
 from tests.simulation.receiver import WEBHOOKS, SimulatedSender
 from tests.simulation.retention import RETENTION, Archive, sweep_every
-from tests.simulation.scene import POLICY, TOOLS, Scene, deaf
+from tests.simulation.scene import POLICY, TOOLS, Scene, deaf, guarded, order_twice, seldom
 from tests.simulation.schedules import Timetable, lasting
 from tests.simulation.servers import OPTIONS
 from tests.simulation.team import HELP, Team, job
@@ -39,9 +41,9 @@ from clicket.runtime.settings import Settings
 from clicket.server import create_app
 from clicket.telemetry.webhooks import service
 
-__all__ = ["AT_ONCE", "LEASE", "QUEUE_TIMEOUT", "Cluster"]
+__all__ = ["AT_ONCE", "LEASE", "Cluster"]
 
-LEASE, QUEUE_TIMEOUT, AT_ONCE = 3.0, 20.0, 4
+LEASE, AT_ONCE = 3.0, 4
 SECRET_KEY = "a-key-that-seals-the-credentials-of-a-simulation"
 _STORM = 15.0
 """Seconds in which faults happen."""
@@ -51,6 +53,12 @@ _REST = 240.0
 """Seconds after the faults in which everything must have ended."""
 _STEP_OF_REST, _MORE_REST = 60.0, 900.0
 """After them each step must bring a body or a request to a model, for so long at most."""
+
+
+_ASKED = re.compile(r"(?:^|:)(boss|helper|junior)\.(\d+)\.(\d+)\.(\d+)")
+"""In the id of an agent's tool call: the agent, its turn, the step, the place in its reply."""
+_OWN_QUESTIONS = 8000
+"""Places from which on it is a question of the turn itself."""
 
 
 class Member:
@@ -79,7 +87,7 @@ class Member:
         cluster = self.cluster
         settings = Settings(
             store="memory://", lease=LEASE, cancel_grace=0.3, max_claims=3, close_timeout=2.0, open_timeout=30.0,
-            queue_timeout=QUEUE_TIMEOUT, max_concurrency=AT_ONCE,
+            queue_timeout=cluster.queue_timeout, max_concurrency=AT_ONCE,
             max_queue=3 if cluster.features.short_queue and not cluster.has_agents else 50_000,
             secret_key=SECRET_KEY, credential_timeout=15.0, budgets=cluster.budgets, prices=PRICES,
             webhooks=WEBHOOKS if cluster.has_webhooks else (), retention=RETENTION if cluster.features.sweeps else None,
@@ -87,12 +95,14 @@ class Member:
         gives_away = self.place == cluster.gives_away
         runtime = Runtime(
             [*dict.fromkeys(cluster.tools), *([lasting] if cluster.has_schedule else [])],
-            store=cluster.place.open(self.node),
+            store=cluster.place.open(self.node, cluster.world.moment),
             policy=POLICY,
             engine="workers" if gives_away else None,
             settings=settings,
         )
         team = Team(runtime, cluster.features) if cluster.has_agents else None
+        if team is not None and cluster.features.clerks:
+            team.clerk = make_clerk(runtime)
         agents = () if team is None else (team.boss, team.planner)
         app = create_app(runtime, OPTIONS, mcp=False, agents=agents) if self.place in cluster.serving else None
         try:
@@ -117,10 +127,11 @@ class Cluster:
         chance = world.chance
         self.world, self.scene = world, Scene(world)
         self.nobody_for = 0.0
-        """Seconds in which no process was there."""
+        """Seconds in which no process was there, or none reached the store."""
         self._nobody_since: float | None = None
         self.features = Features(world.seed)
-        faults = chance.random() < 0.8
+        focus = self.features.focus
+        faults = chance.random() < 0.8 if focus.quiet is None else not focus.quiet
         bad = faults and chance.random() < 0.7
         worse = 5 if self.features.flaky else 1
         self.network = Network(
@@ -130,11 +141,13 @@ class Cluster:
             late=0.03 * bad,
             notices_lost=chance.choice((0.0, 0.1, 1.0)),
         )
+        if faults and (focus.late or focus.unheard):
+            self.network.late, self.network.unheard, self.network.was_bad = focus.late, focus.unheard, True
         self.place: Place
         self.disk_faults: DiskFaults | None = None
-        if store_of(chance) == "sqlite":
-            durability = chance.choice(("process", "power"))
-            if faults and disk_fails(chance):
+        if store_of(chance, focus.store) == "sqlite":
+            durability = focus.durability or chance.choice(("process", "power"))
+            if faults and disk_fails(chance, focus.store):
                 self.disk_faults = DiskFaults(self, durability)
                 self.features.sweeps = False  # the archive would have to forget what a power loss takes
                 self.place = self.disk_faults.place
@@ -143,15 +156,18 @@ class Cluster:
                 self.place = SqlitePlace(durability)
         else:
             self.place = ModelPlace(self.network, notices=chance.random() < 0.7)
-        self.gives_away = 0 if members > 1 and chance.random() < 0.3 else -1
+        self.gives_away = 0 if members > 1 and (chance.random() < 0.3 or focus.gives_away) else -1
         self.serving = {0, *range(2, members)} if self.features.servers else set[int]()
         """The places of members that serve HTTP."""
         self.scene.recorded, self.scene.is_on_record = self._recorded, self._is_on_record
+        self.scene.is_asked_for = self._is_asked_for
         self.members: list[Member] = []
         self._size, self._calls, self._faults = members, calls, faults
         self._keep, self.planned = keep, 0
         """Of what was planned, the numbers that happen; None: all."""
-        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.025
+        self.has_agents, self.has_schedule = chance.random() < 0.4, chance.random() < 0.025 or focus.schedule
+        self.has_agents = self.has_agents if focus.agents is None else focus.agents
+        self.queue_timeout = focus.queue_timeout
         self.has_small_budgets = self.has_agents and self.features.budgets
         self.scene.bills = self.has_small_budgets
         self.budgets = budgets_of(world.seed) if self.has_small_budgets else (WHOLE,)
@@ -160,18 +176,22 @@ class Cluster:
         self.tools += [with_key] if has.credentials else []
         self.tools += [deaf] * 3 if has.deaf else []  # often
         self.tools += [job] if self.has_agents and has.background else []
+        self.tools += [each for each in (order_twice, seldom, guarded) if each.name in focus.tools]
         self.favourite = random.Random(f"favourite of {world.seed}").choice(self.tools).name
         self.is_quiet = not faults
         self.has_webhooks = chance.random() < 0.15
-        self.people_away = not self.has_agents and chance.random() < 0.2
+        self.people_away = not self.has_agents and (chance.random() < 0.2 or focus.people_away)
         """No person decides, and no other system answers: every wait ends by its limit."""
         self.clients, self.conversations = Clients(self), Conversations(self)
         self.http, self.granters = HttpClients(self), Granters(self)
         self.holders, self.timetable = Holders(self), Timetable(self)
         self.operators, self.archive = Operators(self), Archive(self)
+        self.clerks = Clerks(self)
+        self.scene.is_decided = self._is_decided
         self.moments = Moments(self)
-        if has.moments:
+        if has.moments or focus.arms:
             world.moment = self.scene.moment = self.moments.happens
+        self.scene.script = focus.script
         if has.crossings:
             self.people_away = not self.has_agents
             self.scene.crosses = lambda call, left: self.moments.reports(partial(self.clients.complete, call), left)
@@ -223,6 +243,9 @@ class Cluster:
             plan += [
                 (chance.uniform(0, 10), partial(self.conversations.send, number)) for number in range(self._calls // 2)
             ]
+        if self.has_agents and self.features.clerks:
+            plan += [(chance.uniform(0, 10), partial(self.clerks.send, number)) for number in range(self._calls)]
+            plan += [(chance.uniform(2, _STORM), self.clerks.stop) for _ in range(3 if self.features.stops else 0)]
         if self.features.credentials:
             plan += [(chance.uniform(0, _STORM), self.holders.change) for _ in range(4)]
         if self.features.again:
@@ -240,10 +263,15 @@ class Cluster:
             plan.append((chance.uniform(0, 10), self.timetable.make))
         if self.features.bursts:
             plan += [(1.5 + 3 * number, partial(self.clients.make_equal_calls, 100 * number)) for number in (1, 2, 3)]
-        if self.features.moments:
+        if self.features.moments or self.features.focus.arms:
             plan += self.moments.planned(_STORM)
             if self.has_schedule:  # the first due times
-                plan += [(at - 0.01, self.moments.arm) for at in (60, 60, 60, 120, 120)]
+                firing = self.moments.arm_one if self.features.focus.arms else self.moments.arm
+                plan += [
+                    (at - 0.01, firing)
+                    for at in (60, 60, 60, 120, 120, *((60, 60, 120) * bool(self.features.focus.arms)))
+                ]
+                plan += [(125.0, self.replace_the_dead)] if self.features.focus.arms else []
         if self._faults:
             plan += [(chance.uniform(0.2, _STORM), self.fault) for _ in range(chance.randint(1, 6))]
             plan += self.disk_faults.planned(_STORM) if self.disk_faults is not None else []
@@ -257,7 +285,7 @@ class Cluster:
         self.storm_ended = self.world.now
         if self.disk_faults is not None:
             self.disk_faults.calm()
-        self.world.loop.on_step = lambda: None
+        self.world.loop.on_step = None
         self.world.loop.slow = 0.0  # else leases are lost for ever
         for member in self.members:
             member.node.skew = 0.0
@@ -299,6 +327,11 @@ class Cluster:
                     self.world.wrong(
                         "every waiter is answered", f"a client of {member.node} waits for ever: {client.get_name()}"
                     )
+        for message in self.clerks.sent:
+            if not self.clerks.is_taken(message):
+                self.world.wrong(
+                    "each message is in one turn", f"{message.id} in {message.thread} is taken by no turn for ever"
+                )
         for task in self.http.open:
             if not task.done():
                 self.world.wrong("every waiter is answered", f"a client waits for ever: {task.get_name()}")
@@ -311,6 +344,7 @@ class Cluster:
             if self.features.credentials:
                 self.holders.put_for_all()
         self.conversations.send_unanswered()
+        self.clerks.send_untaken()
         if self.features.operators:
             self.operators.free_all()
         if self.features.sweeps and began + 10 < self.world.now < began + 2 * RETENTION:
@@ -337,7 +371,7 @@ class Cluster:
         scheduled = not self.has_schedule or (self.world.now > began + 131 and self.world.now % 60 < 50)
         scheduled = scheduled and (not self.features.sweeps or self.world.now > began + 2 * RETENTION + 6)
         waiting = waiting or any(not task.done() for task in self.http.open)
-        if not (up and answered and scheduled) or waiting:
+        if not (up and answered and scheduled and self.clerks.is_done()) or waiting:
             return False
         if self.place.slots():  # those of a process that has just died return when its lease is over
             return False
@@ -355,6 +389,40 @@ class Cluster:
             for call in self.place.calls(id)
             for event in call.events()
         )
+
+    def _is_asked_for(self, id: str) -> bool:
+        asked, call = _ASKED.search(id), self.find(id)
+        if asked is None or call is None:
+            return True
+        agent, turn, step, place = asked[1], *map(int, asked.groups()[1:])
+        for record in self.place.calls():
+            if (
+                record.tool == f"agent:{agent}"
+                and (events := record.events())[0].data["arguments"]["thread"] == call.thread
+            ):
+                entries = [
+                    event.data.get("entry") or {} for event in events if events[0].data["arguments"]["turn"] == turn
+                ]
+                replies = (entry for entry in entries if entry.get("e") == "reply" and entry["step"] == step)
+                if any(event.type == "cancel_requested" for event in events):
+                    return True
+                if any(len(reply["uses"]) >= place or place >= _OWN_QUESTIONS for reply in replies):
+                    return True
+        return False
+
+    def _is_decided(self, place: tuple[str, int, int, str, str, str]) -> bool:
+        """Is this decision of middleware on record?"""
+        thread, turn, step, on, by, use = place
+        for call in self.place.calls():
+            if call.tool == "agent:clerk" and (events := call.events())[0].data["arguments"]["thread"] == thread:
+                entries = (event.data.get("entry") or {} for event in events)
+                if events[0].data["arguments"]["turn"] == turn and any(
+                    entry.get("e") == "decision"
+                    and (entry["step"], entry["on"], entry["by"], entry.get("use", "")) == (step, on, by, use)
+                    for entry in entries
+                ):
+                    return True
+        return False
 
     def _recorded(self) -> Iterator[tuple[str, int, str]]:
         for call in self.place.calls():

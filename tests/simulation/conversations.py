@@ -36,7 +36,8 @@ class Conversations:
         if self.messages and chance.random() < 0.3:
             message = chance.choice(self.messages)
         else:
-            agent = "planner" if chance.random() < 0.25 else "boss"
+            plans = 0.8 if self._cluster.features.focus.plans else 0.25
+            agent = "planner" if chance.random() < plans else "boss"
             text = "Plan it."
             if agent == "boss":
                 self._scene.scripts.append(make_script(self._scene, self._calls()))

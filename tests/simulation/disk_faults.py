@@ -63,13 +63,16 @@ class DiskFaults:
 
     def planned(self, storm: float) -> list[tuple[float, Callable[[], None]]]:
         chance = self._world.chance
-        return [(chance.uniform(0.2, storm), self.strike) for _ in range(chance.randint(1, 4))]
+        return [
+            (chance.uniform(0.2, storm), self.strike)
+            for _ in range(chance.randint(4, 8) if self._cluster.features.focus.disk else chance.randint(1, 4))
+        ]
 
     def strike(self) -> None:
         """Something befalls the disk, now or at one of its next operations."""
         world, disk = self._world, self.disk
         chance, now = world.chance, world.now
-        kind = chance.choice(_KINDS)
+        kind = chance.choice(self._cluster.features.focus.disk or _KINDS)
         world.tell("disk", kind)
         if kind == "power loss":
             self._end_power()
@@ -92,6 +95,11 @@ class DiskFaults:
         else:
             disk.slow, self._cluster.is_slow = chance.choice((0.05, 0.2)), True
 
+        if self._cluster.features.focus.disk and kind == "failed sync":  # the next process does not know of it
+            member = chance.choice(self._cluster.members)
+            world.loop.call_later(
+                chance.uniform(0, 0.5), self._cluster.befall, "crash", member, chance, context=Context()
+            )
         if chance.random() < 0.4:  # what was not written well shows only then
             world.loop.call_later(chance.uniform(0.2, 6), self._end_power, context=Context())
 

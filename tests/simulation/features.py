@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from tests.simulation.focus import Focus, focus_of
+
 __all__ = ["Features"]
 
 
@@ -56,3 +58,10 @@ class Features:
         """Few calls may wait in a process, of seeds without agents."""
         self.sweeps = drawn("sweeps", 0.15)
         """Retention removes calls, and ids of removed calls are sent again."""
+        self.clerks = drawn("clerks", 0.25)
+        """Of the seeds with agents: one with a chain of models, middleware, checks and typed answers, to which programs send messages."""
+        self.focus = focus_of(seed) or Focus("")
+        for name in self.focus.on.split():
+            setattr(self, name, True)
+        for name in self.focus.off.split():
+            setattr(self, name, False)

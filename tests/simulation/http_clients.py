@@ -98,7 +98,7 @@ class HttpClients:
 
     async def watch(self, id: str, caller: str) -> None:
         """Reads the events of a call to its end. After a break it goes on at any server, after the last event that it has."""
-        last = 0
+        last, began = 0, self._world.now
         while True:
             async with aclosing(self._events(id, caller, last)) as events:
                 async for status, event in events:
@@ -117,6 +117,7 @@ class HttpClients:
                     state = State(event["state"])
                     self._scene.acks.append(Ack(did="saw", id=id, seq=last, type=event["type"], state=event["state"]))
                     if state.is_terminal:
+                        self._scene.heard_ends.append((id, began, self._world.now))
                         return
             await asyncio.sleep(0.5)
 
@@ -184,7 +185,7 @@ class HttpClients:
         if answer is None or answer.status in (404, 409, *_LATER):
             return
         if answer.status == 200:
-            self._scene.completed[id] = output
+            self._scene.complete(id, output)
         else:
             self._unexpected(id, answer)
 

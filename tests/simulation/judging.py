@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from tests.crash.judge import ended, judge, sound
 from tests.simulation.clients import EDITED
-from tests.simulation.cluster import AT_ONCE, LEASE, QUEUE_TIMEOUT, Cluster
+from tests.simulation.cluster import AT_ONCE, LEASE, Cluster
+from tests.simulation.judging_clerks import CLERKS
 from tests.simulation.judging_features import FEATURES
 from tests.simulation.scene import RULES, TIMEOUTS, Body
 from tests.simulation.world import EPOCH
@@ -37,7 +38,8 @@ def check(cluster: Cluster) -> None:
     acks = [
         ack for ack in scene.acks if (ack.id in stored or ack.id in acknowledged) and ack.id not in others
     ]  # a reader, or a person, may see a call that is then refused
-    for finding in judge(plain, scene.effects, acks, RULES, max_claims=3).findings:
+    effects = [effect for effect in scene.effects if effect.tool in RULES]
+    for finding in judge(plain, effects, acks, RULES, max_claims=3).findings:
         world.wrong(finding.kind, f"call {finding.id}: {finding.text}")
     for record in records:
         if record.tool not in RULES:
@@ -75,6 +77,18 @@ def an_outside_result_is_the_outcome(cluster: Cluster, records: list[Record]) ->
         output = cluster.scene.completed.get(record.id)
         if output is not None and record.output != output:
             yield f"{record.id} was completed from outside, acknowledged, and it is {record.state} with {record.output!r}"
+
+
+def an_outside_result_ends_its_call(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Where nothing fails: soon after it is acknowledged, or after the body has returned."""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad:
+        return
+    for record in records:
+        at = cluster.scene.completed_at.get(record.id)
+        if at is not None and record.ended_at is not None:
+            over = max(at, *(body.ended or 0.0 for body in cluster.scene.bodies if body.id == record.id))
+            if record.ended_at - EPOCH > over + 3.0:
+                yield f"{record.id} ended {record.ended_at - EPOCH - over:.1f} s after its result was acknowledged"
 
 
 def one_answer_to_a_question(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -131,6 +145,16 @@ def a_cached_result_is_its_callers(cluster: Cluster, records: list[Record]) -> W
     for record in records:
         if record.cached and isinstance(record.output, dict) and callers.get(record.output["id"]) != record.caller:
             yield f"{record.id} of {record.caller!r} got the result of a call of {callers.get(record.output['id'])!r}"
+
+
+def equal_calls_do_not_wait_in_vain(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Where nothing fails, a call that waits for an equal one gets its result, or runs: it does not wait until its time is over."""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad or cluster.features.operators:
+        return
+    for record in records:
+        limited = record.not_before is not None or record.deadline is not None
+        if record.tool == "look_up" and record.state is State.TIMEOUT and not record.attempts and not limited:
+            yield f"{record.id} waited for an equal call until its time was over"
 
 
 def equal_calls_run_once(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -295,7 +319,7 @@ def waits_in_the_queue_end_in_time(cluster: Cluster, records: list[Record]) -> W
     for record in records:
         if record.tool in _QUEUED and record.not_before is None and record.ended_at is not None:
             over = next((event.at for event in record.events if event.type == "attempt_started"), record.ended_at)
-            if over > record.created_at + QUEUE_TIMEOUT + 2.0:
+            if over > record.created_at + cluster.queue_timeout + 1.0:
                 yield f"{record.id} of {record.tool} waited {over - record.created_at:.1f} s in the queue"
 
 
@@ -314,7 +338,8 @@ def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> W
         (body.began + EPOCH, body.ended + EPOCH, body.tool) for body in cluster.scene.bodies if body.ended is not None
     ]
     for record in records:
-        if record.tool not in _QUEUED or record.not_before is not None or record.ended_at is None:
+        asked = any(event.type == "approval_requested" for event in record.events)
+        if record.tool not in _QUEUED or record.not_before is not None or record.ended_at is None or asked:
             continue
         starts = [event.at for event in record.events if event.type == "attempt_started"]
         since, until = record.created_at, starts[0] if starts else record.ended_at
@@ -342,25 +367,38 @@ def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> W
 
 _QUEUED = ("pay", "put", "confirm", "broken", "narrow", "rated", "stream", "stubborn", "deaf")
 """Tools whose calls wait for nothing but a place."""
-_AT_ONCE_OF = {"narrow": 1, "deaf": 2}
+_AT_ONCE_OF = {"narrow": 1, "deaf": 2, "order_twice": 2}
 
 
 def rates_hold(cluster: Cluster, records: list[Record]) -> Wrong:
-    """A tool of four starts a second starts at most 4 + 4 t times in t seconds, over all processes."""
-    starts = sorted(
-        event.at
-        for record in records
-        if record.tool == "rated"
-        for event in record.events
-        if event.type == "attempt_started"
-    )
+    """A tool of n starts a second starts at most n + n t times in t seconds, over all processes."""
     if any(node.skewed for node in cluster.world.nodes):
         return
-    for first, since in enumerate(starts):
-        for last in range(first, len(starts)):
-            if last - first + 1 > 4 + 4 * (starts[last] - since) + 1.001:
-                yield f"{last - first + 1} starts in {starts[last] - since:.2f} s"
-                return
+    for tool, rate in (("rated", 4), ("seldom", 1)):
+        found = (
+            event.at
+            for record in records
+            if record.tool == tool
+            for event in record.events
+            if event.type == "attempt_started"
+        )
+        starts = sorted(found)
+        for first, since in enumerate(starts):
+            for last in range(first, len(starts)):
+                if last - first + 1 > rate + rate * (starts[last] - since) + 1.001:
+                    yield f"{tool} has {last - first + 1} starts in {starts[last] - since:.2f} s"
+                    return
+
+
+def readers_get_the_end(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Where nothing fails, somebody who reads the events of a call has its end soon after it."""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad:
+        return
+    ends = {record.id: record.ended_at - EPOCH for record in records if record.ended_at is not None}
+    for id, began, at in cluster.scene.heard_ends:
+        most = 1.0 if len(cluster.members) == 1 else 5.0  # what another process writes is noticed a while later
+        if id in ends and at > max(began, ends[id]) + most:
+            yield f"a reader of {id} got its end {at - ends[id]:.1f} s after it"
 
 
 def a_due_time_is_one_call(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -449,7 +487,11 @@ def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wron
             accounts[status.name, status.scope].append(status)  # threads of several callers may have one name
     for (budget, scope), found in accounts.items():
         kind, _, name = scope.partition(":")
-        counted = [books.total] if kind == "all" else [row for row in books.rows.get(kind, ()) if row.key == name]
+        counted = (
+            [books.total]
+            if kind == "all"
+            else [row for row in books.rows.get(kind, ()) if row.key == (name or "(none)")]
+        )
         ledger = sum(row.tokens for row in counted), round(sum(row.usd for row in counted), 9)
         account = sum(each.spent_tokens for each in found), round(sum(each.spent_usd for each in found), 9)
         if account != ledger:
@@ -465,13 +507,14 @@ def the_accounts_are_the_ledger(cluster: Cluster, records: list[Record]) -> Wron
 PREDICATES = (
     attempts_end_in_time, waits_in_the_queue_end_in_time, a_full_queue_refuses_only_new_calls,
     calls_start_when_there_is_room, a_decision_in_time_counts,
-    slots_return, one_body_at_a_time, an_outside_result_is_the_outcome, deadlines_hold, no_takeover_without_a_death,
+    slots_return, one_body_at_a_time, an_outside_result_is_the_outcome, an_outside_result_ends_its_call,
+    deadlines_hold, no_takeover_without_a_death,
     no_more_at_once_than_allowed, rates_hold, a_due_time_is_one_call, messages_are_answered, each_use_has_one_result,
     one_answer_to_a_question, a_denied_call_does_not_run, approved_arguments_are_used, a_cached_result_is_its_callers,
     silent_bodies_are_stopped,
     a_webhook_has_one_id,
     a_cancel_stops_work,
-    equal_calls_run_once, bodies_are_stopped_in_time, questions_end_in_time,
+    equal_calls_run_once, equal_calls_do_not_wait_in_vain, bodies_are_stopped_in_time, questions_end_in_time,
     a_recorded_reply_is_not_asked_for_again, the_accounts_are_the_ledger,
-    *FEATURES,
+    readers_get_the_end, *FEATURES, *CLERKS,
 )  # fmt: skip

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
+from urllib.parse import quote
 
 from tests.simulation.callers import SECRET
 from tests.simulation.cluster import LEASE, Cluster
-from tests.simulation.money import COSTS
+from tests.simulation.money import COSTS, PRICES
 from tests.simulation.people import QUESTIONS
 from tests.simulation.retention import RETENTION
 from tests.simulation.world import EPOCH
@@ -73,17 +75,42 @@ def a_raise_counts_once(cluster: Cluster, records: list[Record]) -> Wrong:
 
 
 def costs_are_in_the_ledger_once(cluster: Cluster, records: list[Record]) -> Wrong:
-    """A completed call's cost is what its last attempt reported, whatever attempts and processes came before."""
+    """A completed call's cost is what its last attempt reported, whatever attempts and processes came before. However a call ended, the
+    ledger has what is on record of its cost."""
     if cluster.books is None:
         return
     counted = Counter[str]()
     for row in cluster.books.rows["run"]:
         counted[row.key] += round(row.own.usd * 1000)
     for record in records:
-        if record.tool == "costly" and record.state.value == "completed":
+        if record.tool == "costly" and record.ended_at is not None:
             has = counted[f"{record.thread}/{record.id}"]
-            if has != round(sum(COSTS) * 1000):
+            if record.state.value == "completed" and has != round(sum(COSTS) * 1000):
                 yield f"{record.id} cost {sum(COSTS)} USD in each attempt, and the ledger has {has / 1000}"
+            said = [event.data["spend"] for event in record.events if event.type == "note" and "spend" in event.data]
+            cost = round(sum({each["key"]: each["usd"] for each in said}.values()) * 1000)
+            if has != cost:
+                yield f"{record.id} is {record.state} and has cost {cost / 1000} USD by its events, and the ledger has {has / 1000}"
+
+
+def recorded_replies_have_their_cost(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Of a turn that has finished, the ledger has what each recorded reply cost, and not what was assumed of it."""
+    rows = {} if cluster.books is None else {row.key: row.own for row in cluster.books.rows["run"]}
+    price = PRICES[0]
+    for record in records:
+        given = record.arguments if isinstance(record.arguments, dict) else {}
+        entries = [event.data.get("entry") or {} for event in record.events if record.tool.startswith("agent:")]
+        replies = [entry for entry in entries if entry.get("e") == "reply"]
+        if replies and any(entry.get("e") == "ended" and entry["stopped"] == "finished" for entry in entries):
+            row = rows.get(f"{given['thread']}/{replies[0]['mark'].partition('-')[0]}")
+            usages = [reply["usage"] for reply in replies]
+            tokens = sum(
+                each.get("input_tokens", 0) * price["input"] + each.get("output_tokens", 0) * price["output"]
+                for each in usages
+            )
+            if row is not None and row.usd - row.assumed_usd < tokens / 1e6 - 1e-9:
+                has = row.usd - row.assumed_usd
+                yield f"the replies of {record.id} in {given['thread']} cost {tokens / 1e6} USD, and the ledger has {has}"
 
 
 # People.
@@ -135,7 +162,97 @@ def each_question_gets_its_answer(cluster: Cluster, records: list[Record]) -> Wr
                 yield f"{record.id} asked for the {key} name, and got {answer!r}"
 
 
+def a_token_belongs_to_its_attempt(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A result from outside came with the token of the attempt that was the last one then: it says which attempt it worked for."""
+    for record in records:
+        attempt = 0
+        for event in record.events:
+            attempt += event.type == "attempt_started"
+            output = event.data.get("output") if event.type == "reported" else None
+            if isinstance(output, dict) and output["attempt"] != attempt:
+                yield f"{record.id} took a result of attempt {output['attempt']} in attempt {attempt}"
+
+
 # Agents.
+
+
+def a_call_follows_its_reply(cluster: Cluster, records: list[Record]) -> Wrong:
+    """The body of an agent's tool call begins after the reply that asked for it is on record. A stop of the turn that comes before the
+    reply may delay its commit."""
+    yield from cluster.scene.unasked
+
+
+def the_memory_is_what_turns_recorded(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A model reads each earlier message of its thread once. The document of a turn says what its last entry says, and is written after
+    that entry."""
+    for request in cluster.scene.requests:
+        for text, count in Counter(request.users).items():
+            if count > 1 and text.startswith(("do ", "help ")):
+                yield f"a request for {request.text!r} has {text!r} {count} times"
+    ends = {}
+    for record in records:
+        given = record.arguments if isinstance(record.arguments, dict) else {}
+        for event in record.events if record.tool.startswith("agent:") else ():
+            if (entry := event.data.get("entry") or {}).get("e") == "ended":
+                name = f"{quote(record.caller, safe='')}/{record.tool.removeprefix('agent:')}/{quote(given['thread'], safe='')}"
+                ends[f"{name}/{given['turn']}"] = (event.at, entry)
+    for key, body, at in cluster.place.documents("agent.turn"):
+        document, (name, _, number) = json.loads(body), key.rpartition("/")
+        found = ends.get(f"{name}/{int(number)}")
+        if found is not None and at < found[0] - 1e-3 and not any(node.skewed for node in cluster.world.nodes):
+            yield f"the memory of {key} was written {found[0] - at:.3f} s before the end of its turn was recorded"
+        if found is not None and (document.get("text", ""), document.get("stopped") or "") != (
+            found[1]["text"],
+            found[1]["stopped"],
+        ):
+            yield f"the memory of {key} has {document.get('text')!r}, and its turn recorded {found[1]['text']!r}"
+
+
+def a_draining_worker_starts_nothing(cluster: Cluster, records: list[Record]) -> Wrong:
+    """What waits at a worker that drains goes to others: it starts no call for the first time, three seconds later, unless it is let work
+    again."""
+    if cluster.is_slow or any(node.skewed for node in cluster.world.nodes):
+        return
+    well = {node.name for node in cluster.world.nodes if not node.was_away}
+    for place, (at, name, what) in enumerate(cluster.scene.steered):
+        again = next((when for when, node, _ in cluster.scene.steered[place + 1 :] if node == name), float("inf"))
+        for record in records if what == "drain" and name in well else ():
+            for event in record.events if record.id in cluster.clients.given else ():
+                begins = (
+                    event.type == "attempt_started" and event.data["attempt"] == 1 and event.data.get("host") == name
+                )
+                if begins and at + 3.0 < event.at - EPOCH < again:
+                    yield f"{record.id} of {record.tool} began in {name} {event.at - EPOCH - at:.1f} s after it was told to drain"
+
+
+def a_stopped_turn_asks_no_model(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A process that takes a turn over whose stop is on record asks no model for it."""
+    for record in records:
+        stopped = next((event for event in record.events if event.type == "cancel_requested"), None)
+        if stopped is None or record.tool not in ("agent:boss", "agent:helper", "agent:junior"):
+            continue
+        asked = record.arguments.get("message") if isinstance(record.arguments, dict) else None
+        later = {
+            event.data["host"] for event in record.events if event.type == "attempt_started" and event.seq > stopped.seq
+        }
+        for request in cluster.scene.requests:
+            if request.node in later and request.text == asked and request.at > stopped.at - EPOCH:
+                yield f"{request.node} took {record.id} over after its stop, and asked a model for {request.text!r}"
+
+
+def an_agents_answer_is_its_turns(cluster: Cluster, records: list[Record]) -> Wrong:
+    """The result of an agent that is a tool is the answer with which its turn ended."""
+    answers: defaultdict[str, list[str]] = defaultdict(list)
+    for record in records:
+        for event in record.events if record.tool in ("agent:helper", "agent:junior") else ():
+            if (entry := event.data.get("entry") or {}).get("e") == "ended" and isinstance(record.arguments, dict):
+                answers[record.arguments["message"]].append(entry["text"])
+    for record in records:
+        given = record.arguments if isinstance(record.arguments, dict) else {}
+        if record.tool in ("helper", "junior") and record.state.value == "completed":
+            ends = answers[str(given.get("task"))]
+            if not any(str(record.output).endswith(text) for text in ends):
+                yield f"{record.id} of {record.tool} has the result {record.output!r}, and the turn ended as {ends}"
 
 
 def a_step_waits_for_its_needs(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -310,6 +427,24 @@ def schedules_follow_their_rule(cluster: Cluster, records: list[Record]) -> Wron
         yield f"{[record.id for record in late]} were made too late, with catch_up {table.catch_up!r}"
 
 
+def a_decided_firing_is_continued(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A due time that a process had decided on when it died has its call soon: another one looks for it."""
+    if (
+        cluster.timetable.overlap != "allow"
+        or cluster.timetable.outage
+        or cluster.is_slow
+        or cluster.disk_faults is not None
+    ):
+        return
+    if any(node.skewed for node in cluster.world.nodes) or cluster.faults["cut"] or cluster.network.was_bad:
+        return
+    most = 20.0 + cluster.nobody_for
+    for record in records:
+        due = (record.metadata or {}).get("due")
+        if due is not None and record.created_at - due > most:
+            yield f"{record.id} was due {record.created_at - due:.1f} s before it was made"
+
+
 # Retention.
 
 
@@ -337,11 +472,14 @@ def what_is_old_is_removed(cluster: Cluster, records: list[Record]) -> Wrong:
 
 
 FEATURES = (
+    a_token_belongs_to_its_attempt, a_call_follows_its_reply, the_memory_is_what_turns_recorded, a_stopped_turn_asks_no_model,
+    an_agents_answer_is_its_turns, a_draining_worker_starts_nothing,
     nothing_is_removed_early, what_is_old_is_removed,
     a_credential_is_its_callers, a_secret_is_shown_nowhere, a_credential_ends_the_wait, schedules_follow_their_rule,
+    a_decided_firing_is_continued,
     a_background_result_is_read_once, a_step_waits_for_its_needs, an_outage_fails_no_step, a_stop_ends_the_turn,
     a_stopped_turn_leaves_no_call_behind, a_thread_has_one_turn_at_a_time,
     grants_hold, each_question_gets_its_answer,
     only_who_was_asked_to_is_cancelled, a_decision_answers_what_was_seen, budgets_hold, a_raise_counts_once,
-    costs_are_in_the_ledger_once,
+    costs_are_in_the_ledger_once, recorded_replies_have_their_cost,
 )  # fmt: skip

@@ -14,7 +14,8 @@ import heapq
 import itertools
 import random
 from collections.abc import Callable
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from typing import Any, Literal
 
 __all__ = ["NODE", "Node", "Order", "SimulatedLoop", "Stuck"]
@@ -72,14 +73,40 @@ class _Future(asyncio.Future[Any]):
         return self.number
 
 
+class _Quick:
+    """A handle without what asyncio does for its debug mode: handles are a tenth of a seed."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, args: Any, loop: SimulatedLoop, context: Context | None) -> None:
+        self._callback, self._args, self._loop = callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None
+
+
+class _Handle(_Quick, asyncio.Handle):
+    __slots__ = ()
+
+
+class _Timer(_Quick, asyncio.TimerHandle):
+    """If it is cancelled, it stays in the heap, and is skipped when its time comes."""
+
+    __slots__ = ()
+
+
 class SimulatedLoop(asyncio.BaseEventLoop):
     def __init__(self, chance: random.Random, order: Order = "uniform", *, slow: float = 0.0) -> None:
         super().__init__()
         self.chance, self.order, self.slow = chance, order, slow
         self.steps = 0
         self.trace: list[str] | None = None
-        self.on_step: Callable[[], None] = _nothing
-        """Called before each callback: here a node may crash or pause."""
+        self.on_step: Callable[[], None] | None = None
+        """Called after each callback: here a node may crash or pause."""
         self._at = 0.0
         self._numbers = itertools.count()
         self._waiting: list[tuple[float, int, asyncio.TimerHandle]] = []
@@ -100,7 +127,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # What asyncio asks of a loop.
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._add(handle)
         return handle
 
@@ -112,12 +139,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.call_at(self._at + delay, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _Timer(callback, args, self, context)
+        timer._when = when
         heapq.heappush(self._waiting, (when, next(self._numbers), timer))
         return timer
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is left in the heap, and skipped when its time comes."""
 
     def create_future(self) -> asyncio.Future[Any]:
         future = _Future(loop=self)
@@ -144,45 +169,44 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # Steps.
 
     def _run_once(self) -> None:
-        handle = self._next()
-        self.steps += 1
-        if self.steps > _MOST_STEPS:
-            raise Stuck(f"{self.steps} steps: things happen for ever")
-        self._at += (
-            self.chance.random() * 0.0002
-            if not self.slow or self.chance.random() > 0.01
-            else self.chance.random() * self.slow
-        )
-        if self.trace is not None:
-            self.trace.append(f"{self._at:.6f} {handle._context.get(NODE)} {_named(handle)}")
-        handle._run()
-        handle = None  # type: ignore[assignment]
-        self.on_step()
+        """All steps until the loop is stopped."""
+        random, following = self.chance.random, self._next
+        while not self._stopping:  # type: ignore[attr-defined]
+            handle = following()
+            self.steps += 1
+            if self.steps > _MOST_STEPS:
+                raise Stuck(f"{self.steps} steps: things happen for ever")
+            self._at += random() * 0.0002 if not self.slow or random() > 0.01 else random() * self.slow
+            if self.trace is not None:
+                self.trace.append(f"{self._at:.6f} {handle._context.get(NODE)} {_named(handle)}")
+            handle._run()
+            handle = None  # type: ignore[assignment]
+            if self.on_step is not None:
+                self.on_step()
 
     def _next(self) -> asyncio.Handle:
+        waiting, due, by_priority = self._waiting, self._due, self._by_priority
         while True:
-            while self._waiting and self._waiting[0][0] <= self._at:
-                self._add(heapq.heappop(self._waiting)[2])
-            while self._due or self._by_priority:
-                handle = self._pick()
+            while waiting and waiting[0][0] <= self._at:
+                self._add(heapq.heappop(waiting)[2])
+            while due or by_priority:
+                handle = due.pop() if len(due) == 1 else self._pick()
                 if handle._cancelled:
                     continue
-                node: Node | None = handle._context.get(NODE)
-                if node is None:
+                node = handle._context.get(NODE)
+                if node is None or (node.is_alive and node.paused_until <= self._at):
                     return handle
                 if not node.is_alive:
                     self._kept.append(handle)
-                elif node.paused_until > self._at:
-                    if not node.held:
-                        self.call_at(node.paused_until, self._resume, node, context=Context())
-                    node.held.append(handle)
                 else:
-                    return handle
-            if not self._waiting:
+                    if not node.held:
+                        self.call_at(node.paused_until, self.resume, node, context=Context())
+                    node.held.append(handle)
+            if not waiting:
                 raise Stuck("nothing can happen any more")
-            self._at = max(self._at, self._waiting[0][0])
+            self._at = max(self._at, waiting[0][0])
 
-    def _resume(self, node: Node) -> None:
+    def resume(self, node: Node) -> None:
         for handle in node.held:
             self._add(handle)
         node.held = []
@@ -198,7 +222,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if self.order == "priorities":
             return self._pick_by_priority()
         due = self._due
-        if len(due) == 1 or self.order == "first":
+        if self.order == "first":
             return due.pop(0)
         at = int(self.chance.random() * len(due))
         of = _owner(due[at])
@@ -232,7 +256,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
 def _owner(handle: asyncio.Handle) -> Any:
     callback = handle._callback
-    callback = getattr(callback, "func", callback)  # functools.partial
+    if type(callback) is partial:
+        callback = callback.func
     return getattr(callback, "__self__", callback)
 
 
@@ -243,7 +268,3 @@ def _named(handle: asyncio.Handle) -> str:
     if isinstance(owner, asyncio.Task):
         return getattr(owner.get_coro(), "__qualname__", "task")
     return getattr(callback, "__qualname__", type(callback).__name__)
-
-
-def _nothing() -> None:
-    pass

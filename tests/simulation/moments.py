@@ -7,11 +7,15 @@ waits for. All of it is drawn apart from the workload's own chance.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tests.simulation.focus import armed_in
 from tests.simulation.loop import Node
+
+from clicket.ports import Append
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster, Member
@@ -21,6 +25,8 @@ __all__ = ["Moments"]
 _WRITES = ("append", "document", "hold", "claim")
 _KINDS = (*_WRITES, "append", "document", "document", "answer", "answer", "body", "effect", "check", "model")
 _FAULTS = ("crash", "crash", "crash", "pause", "cut", "leave", "outage")
+_AND = {"crash and cancel": "cancel", "crash and stop": "stop"}
+"""A process dies, and soon after somebody does this with what it did."""
 _REQUESTS = ("cancel", "caller leaves", "caller leaves", "stop")
 _KINDS_OF = {
     "caller leaves": ("answer",),
@@ -29,6 +35,10 @@ _KINDS_OF = {
 }
 _SOON = (0, 0, 1, 1, 2, 3, 5, 8)
 """Callbacks between the moment and what it brings."""
+_LATER = (5, 10, 20, 30, 40, 60)
+_LEASE = 3.0
+_MOST_CRASHES = 5
+"""A turn whose process dies more often is not continued."""
 _LIMIT = 12.0
 """Seconds after which a wait for a person ends (`scene.POLICY`)."""
 
@@ -41,26 +51,50 @@ class Moments:
         """Kind of the moment, what it brings, and how many of them pass before."""
 
     def planned(self, end: float) -> list[tuple[float, Callable[[], None]]]:
-        return [(self._chance.uniform(0, end), self.arm) for _ in range(self._chance.randint(2, 8))]
+        plan: list[tuple[float, Callable[[], None]]] = []
+        if self._cluster.features.moments:
+            plan += [(self._chance.uniform(0, end), self.arm) for _ in range(self._chance.randint(2, 8))]
+        crashes = 0
+        for kind, act in armed_in(self._cluster.features.focus) * self._chance.randint(2, 5):
+            crashes += act.startswith("crash")
+            if crashes <= _MOST_CRASHES or not act.startswith("crash"):
+                plan.append((self._chance.uniform(0, end), partial(self._arm, kind, act)))
+        return plan
+
+    def arm_one(self) -> None:
+        self._arm(*self._chance.choice(armed_in(self._cluster.features.focus)))
+
+    def _arm(self, kind: str, act: str) -> None:
+        self._armed.append((kind, act, self._chance.choice((0, 0, 1, 2, 4))))
 
     def arm(self) -> None:
         chance = self._chance
         act = chance.choice((*_REQUESTS, *_FAULTS) if not self._cluster.is_quiet else _REQUESTS)
         self._armed.append((chance.choice(_KINDS_OF.get(act, _KINDS)), act, chance.choice((0, 0, 0, 1, 2, 5, 10))))
 
-    def happens(self, kind: str, node: Node | None, call: str = "") -> None:
-        """Called at each moment: of which process, and of which call, if of one."""
+    def happens(self, kind: str, node: Node | None, call: str = "", what: Sequence[str | Append] = ()) -> None:
+        """Called at each moment: of which process, and of which call, if of one. `what`: kinds of documents, or what was appended."""
         if not self._armed or not self._cluster.scene.is_storm:
             return
+        names = {kind: call, "write" if kind in _WRITES else kind: call}
+        if any(armed.startswith(f"{kind} ") for armed, _, _ in self._armed):
+            for each in what:
+                if isinstance(each, str):
+                    names[f"{kind} {each}"] = call
+                else:
+                    names |= {f"{kind} {tag}": each.id for tag in _tags(each)}
         for place, (armed, act, left) in enumerate(self._armed):
-            if kind != armed and not (kind == "write" and armed in _WRITES):  # a SQLite file has one kind of them
+            if armed not in names and not (kind == "write" and armed in _WRITES):  # a SQLite file has one kind of them
                 continue
             if left:
                 self._armed[place] = (armed, act, left - 1)
             else:
                 del self._armed[place]
-                steps = self._chance.choice(_SOON)
-                self._cluster.after_steps(steps, lambda act=act: self._strike(act, node, call))  # type: ignore[misc]
+                steps = 0 if act.endswith("at once") else self._chance.choice(_LATER if act == "crash later" else _SOON)
+                of = names.get(armed, call)
+                self._cluster.after_steps(
+                    steps, partial(self._strike, act.removesuffix(" at once").removesuffix(" later"), node, of)
+                )
                 return
 
     def _strike(self, act: str, node: Node | None, call: str) -> None:
@@ -69,17 +103,52 @@ class Moments:
             self.outage()
         elif act in _REQUESTS:
             Context().run(self._ask_for, act, members, call)
+        elif act in ("decide", "cross", "complete"):
+            Context().run(self._answer, act, call)
         elif members:
-            Context().run(self._cluster.befall, act, members[0], self._chance)
+            Context().run(self._befall, act, members[0], call)
+
+    def _answer(self, act: str, call: str) -> None:
+        """A person, or another system, answers."""
+        people = self._cluster.clients.ask_all_people
+        if act == "decide":
+            people()
+        elif act == "cross":
+            self.crosses(people)
+        elif call in self._cluster.scene.tokens:
+            self._cluster.clients.complete(call)
+
+    def _befall(self, act: str, member: Member, call: str) -> None:
+        later = self._world.loop.call_later
+        if act == "drain":
+            self._cluster.operators.drain(member)
+        elif act in _AND:
+            self._cluster.befall("crash", member, self._chance)
+            later(self._chance.uniform(0, 2), partial(self._ask_for, _AND[act], [], call), context=Context())
+        elif act in ("swap", "away"):
+            self._put_away(member, self._chance.choice((0.2, 0.6) if act == "swap" else (1.5, 2.4)) * _LEASE)
+            for other in self._cluster.members if act == "swap" else ():
+                if other is not member and other.node.paused_until > self._world.now:
+                    other.node.paused_until = self._world.now + 0.001
+                    later(0.001, self._world.loop.resume, other.node, context=Context())
+        else:
+            self._cluster.befall(act, member, self._chance)
             if act == "crash":  # before another process has its calls
                 people, stop = self._cluster.clients.ask_all_people, self._cluster.conversations.stop
                 meanwhile = self._chance.choice((people, stop, self._cancel, None))
                 if meanwhile is not None:
-                    self._world.loop.call_later(self._chance.uniform(0, 3), meanwhile, context=Context())
+                    later(self._chance.uniform(0, 3), meanwhile, context=Context())
+
+    def _put_away(self, member: Member, seconds: float) -> None:
+        self._world.tell(member.node, f"is paused for {seconds:.3f} s")
+        self._cluster.faults["pause"] += 1
+        member.node.paused_until, member.node.was_away = self._world.now + seconds, True
 
     def outage(self) -> None:
         """No process reaches the store for a while."""
-        until = self._world.now + self._chance.choice((0.5, 2.0, 4.0, 8.0))
+        seconds = self._chance.choice((0.5, 2.0, 4.0, 8.0))
+        until = self._world.now + seconds
+        self._cluster.nobody_for += seconds
         self._world.tell("world", f"no process reaches the store until {until:.3f}")
         self._cluster.faults["cut"] += 1
         for member in self._cluster.members:
@@ -95,11 +164,14 @@ class Moments:
         else:
             open_clients = (client for member in members for client in member.clients if not client.done())
             waiting = [client for client in open_clients if client.get_name() in clients.given]
+            waiting = [client for client in waiting if client.get_name() == call] or waiting
             if waiting:
                 clients.leave(self._chance.choice(waiting))
 
     def hesitates(self) -> float:
         """For how long a person looks at a question."""
+        if self._cluster.features.focus.slow_people:
+            return self._chance.choice((0.0, 5.0, 8.0))
         return self._chance.choice((0.0, 0.0, 1.0, 3.0)) if self._cluster.features.hesitations else 0.0
 
     def _cancel(self, call: str = "") -> None:
@@ -122,3 +194,20 @@ class Moments:
         if self._chance.random() < 0.7:
             delay = seconds + self._chance.choice((0.003, 0.03, 0.3)) * self._chance.uniform(-1, 1)
             self._world.loop.call_later(max(delay, 0.0), then, context=Context())
+
+
+def _tags(change: Append) -> Iterator[str]:
+    """What an append says, for moments that wait for it."""
+    if change.expect == 0:
+        yield "created"
+    if change.waiting_for is not None:
+        yield f"waits for {change.waiting_for}"
+    if change.ended_at is not None:
+        yield "ends"
+    for event in change.events:
+        yield event.type
+        if event.type == "attempt_started":
+            yield f"starts {change.call.tool}"
+        yield from (name for name in ("closed", "spend") if name in event.data or f"external_{name}" in event.data)
+        if isinstance(entry := event.data.get("entry"), dict):
+            yield f"entry {entry.get('e')}"

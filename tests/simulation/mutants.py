@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["AREAS", "MUTANTS", "Change", "Mutant"]
+__all__ = ["AREAS", "HARMLESS", "MUTANTS", "Change", "Mutant"]
 
 AREAS = (
     "calls", "leases", "people", "external", "cache", "slots", "schedules", "spend", "agents", "webhooks", "store", "server", "credentials",
@@ -153,18 +153,6 @@ _CALLS = (
             ),
         ),
         "No silent repeats: an attempt that was stopped may have had its effect, so only a repeatable tool is tried again.",
-    ),
-    Mutant(
-        "an attempt that was abandoned is retried while its body runs",
-        "calls",
-        (
-            Change(
-                "engine/lifecycle/runner.py",
-                "is_attended=not (attempt.abandoned or attempt.caller_left),",
-                "is_attended=not attempt.caller_left,",
-            ),
-        ),
-        "An abandoned call ends on time and says so; its body never runs beside a second attempt.",
     ),
     Mutant(
         "only the first attempt has a time limit",
@@ -1676,3 +1664,22 @@ MUTANTS: tuple[Mutant, ...] = (
     *_CALLS, *_LEASES, *_PEOPLE, *_EXTERNAL, *_CACHE, *_SLOTS, *_SCHEDULES, *_SPEND, *_AGENTS, *_WEBHOOKS, *_STORE, *_SERVER, *_CREDENTIALS,
     *_RETENTION,
 )  # fmt: skip
+
+HARMLESS: tuple[tuple[Mutant, str], ...] = (
+    (
+        Mutant(
+            "an attempt that was abandoned is retried while its body runs",
+            "calls",
+            (
+                Change(
+                    "engine/lifecycle/runner.py",
+                    "is_attended=not (attempt.abandoned or attempt.caller_left),",
+                    "is_attended=not attempt.caller_left,",
+                ),
+            ),
+            "An abandoned call ends on time and says so; its body never runs beside a second attempt.",
+        ),
+        "An attempt is abandoned in the callback that ends its call, and a call that ends is not tried again for that reason alone.",
+    ),
+)
+"""Taken out of the list: no order of events shows them, for this reason."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TypeVar
 
 from tests.simulation.loop import Node
@@ -16,7 +17,7 @@ from tests.simulation.store_model import ModelSession, StoreModel
 from tests.simulation.world import EPOCH, World
 
 from clicket.errors import ClicketError
-from clicket.ports import Append, Done, Owner
+from clicket.ports import Append, DocumentWrite, Done, Owner
 from clicket.stores.remote import GroupWriter, Lost, Unit, retry_while_lost
 
 __all__ = ["Network", "NetworkSession"]
@@ -60,6 +61,8 @@ class NetworkSession(ModelSession):
         self._network, self._node, self._loop = network, node, world.loop
         self._inside: Context | None = None
         self._writer: GroupWriter | None = None
+        self._kinds: Sequence[str] = ()
+        """Of documents that the next request writes."""
 
     async def open(self, owner: Owner) -> None:
         self._inside = copy_context()
@@ -75,8 +78,17 @@ class NetworkSession(ModelSession):
 
     async def _ask(self, name: str, op: Callable[[], T]) -> T:
         self._check_open()
-        request = _Request(op, name)  # the server knows a request that comes again
+        request = _Request(op, name, self._kinds)  # the server knows a request that comes again
+        self._kinds = ()
         return await retry_while_lost("model://", _PATIENCE, lambda: self._travel(request))
+
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        self._kinds = (kind,)
+        return await super().put_document(kind, key, body, expect)
+
+    async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
+        self._kinds = [write.kind for write in writes]
+        return await super().put_documents(writes)
 
     def _send(self, change: Append, done: Done) -> None:
         assert self._writer is not None
@@ -94,7 +106,10 @@ class NetworkSession(ModelSession):
     # What the group writer asks of a server.
 
     async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[ClicketError | None]:
-        return await self._travel(_Request(lambda: [self._apply(change, again=again) for change, _ in units]))
+        changes = [change for change, _ in units]
+        return await self._travel(
+            _Request(lambda: [self._apply(change, again=again) for change in changes], what=changes)
+        )
 
     async def erase(self, creations: Sequence[Unit]) -> None:
         await self._travel(_Request(lambda: [self._erase(change) for change, _ in creations]))
@@ -109,10 +124,12 @@ class NetworkSession(ModelSession):
         def arrive() -> None:
             value, error = request.done()
             if request.name in WRITES and value:
-                network.world.moment(WRITES[request.name], self._node)
+                network.world.moment(WRITES[request.name], self._node, "", request.what)
             if dice >= network.lost + network.unheard and not network.is_cut(self._node):
-                hears = self._answered if request.name in WRITES else _set
+                hears = partial(self._answered, request) if request.name in WRITES else _set
                 loop.call_later(network.trip(), hears, answer, value, error, context=self._inside)
+            elif request.name in WRITES and value:
+                network.world.moment("unheard", self._node, "", request.what)
 
         there = network.trip()
         if dice >= network.lost and not network.is_cut(self._node) and there < _TIMEOUT:
@@ -123,17 +140,17 @@ class NetworkSession(ModelSession):
         finally:
             timer.cancel()
 
-    def _answered(self, answer: asyncio.Future[T], value: T, error: BaseException | None) -> None:
-        self._network.world.moment("answer", self._node)
+    def _answered(self, request: _Request[T], answer: asyncio.Future[T], value: T, error: BaseException | None) -> None:
+        self._network.world.moment("answer", self._node, "", request.what)
         _set(answer, value, error)
 
 
 class _Request(list[tuple[T, BaseException | None]]):
     """Is done once; when it comes again, its answer is the same."""
 
-    def __init__(self, op: Callable[[], T], name: str = "append") -> None:
+    def __init__(self, op: Callable[[], T], name: str = "append", what: Sequence[str | Append] = ()) -> None:
         super().__init__()
-        self._op, self.name = op, name
+        self._op, self.name, self.what = op, name, what
 
     def done(self) -> tuple[T, BaseException | None]:
         if not self:

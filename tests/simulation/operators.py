@@ -85,8 +85,22 @@ class Operators:
         except (Conflict, NotFound):
             return
         self._world.tell("ops", f"{what} {other.node}")
+        self._scene.steered.append((self._world.now, other.node.name, what))
         if what == "drain" and other.is_up:
             self._world.spawn(other.node, self._leave_when_drained(other))
+
+    def drain(self, member: Member) -> None:
+        """A worker is told to drain while a call comes to it."""
+
+        async def drain() -> None:
+            assert member.runtime is not None
+            await member.runtime.workers.drain(member.runtime.workers.id, by="ops")
+            self._world.tell("ops", f"drain {member.node}")
+            self._scene.steered.append((self._world.now, member.node.name, "drain"))
+            self._world.spawn(member.node, self._leave_when_drained(member))
+
+        if member.is_up:
+            self._cluster.clients.do(member, drain(), "a person who steers")
 
     async def _leave_when_drained(self, member: Member) -> None:
         """If it is let work again before, it stays."""
@@ -103,6 +117,7 @@ class Operators:
 
     async def _free(self, member: Member) -> None:
         assert member.runtime is not None
+        self._scene.steered.append((self._world.now, member.node.name, "uncordon"))
         try:
             await member.runtime.workers.uncordon(member.runtime.workers.id, by="ops")
         except (Conflict, NotFound):  # it is draining

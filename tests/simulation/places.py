@@ -20,7 +20,7 @@ from tests.simulation.network import Network, NetworkSession
 from tests.simulation.store_model import StoreModel
 
 from clicket.model import Event
-from clicket.ports import Store
+from clicket.ports import Store, Stored
 from clicket.stores.liveness import this_process
 from clicket.stores.sqlite import SqliteStore
 from clicket.stores.sqlite.rows import select
@@ -31,13 +31,14 @@ only: list[str] = []
 """The store of every seed, if it is not left to the seed: "model"; "sqlite"; "disk", which is SQLite whose disk fails."""
 
 
-def store_of(chance: random.Random) -> str:
+def store_of(chance: random.Random, given: str) -> str:
     drawn = "sqlite" if chance.random() < 0.3 else "model"
-    return only[0].replace("disk", "sqlite") if only else drawn
+    return (only[0] if only else given or drawn).replace("disk", "sqlite")
 
 
-def disk_fails(chance: random.Random) -> bool:
-    return chance.random() < 0.4 or only == ["disk"]
+def disk_fails(chance: random.Random, given: str) -> bool:
+    drawn = chance.random() < 0.4
+    return "disk" in (given, *only) or (drawn and not given)
 
 
 class Seen(NamedTuple):
@@ -55,7 +56,10 @@ class Seen(NamedTuple):
 
 
 class Place(Protocol):
-    def open(self, node: Node) -> Store: ...
+    def open(self, node: Node, moment: Callable[..., None]) -> Store:
+        """`moment`: called when something happens that `moments.py` may wait for."""
+        ...
+
     def calls(self, id: str | None = None) -> Iterator[Seen]:
         """All calls, or those of an id."""
         ...
@@ -72,6 +76,10 @@ class Place(Protocol):
         """Slots that are held, by name."""
         ...
 
+    def documents(self, kind: str) -> list[tuple[str, bytes, float]]:
+        """Keys, bodies, and when each was written last."""
+        ...
+
     def forget(self, node: Node) -> None:
         """The node has crashed."""
         ...
@@ -83,7 +91,7 @@ class ModelPlace:
     def __init__(self, network: Network, *, notices: bool) -> None:
         self.model, self._network, self._notices = StoreModel(claims_by_append=notices), network, notices
 
-    def open(self, node: Node) -> Store:
+    def open(self, node: Node, moment: Callable[..., None]) -> Store:
         return NetworkSession(self._network, node, self.model, notices=self._notices)
 
     def calls(self, id: str | None = None) -> Iterator[Seen]:
@@ -97,6 +105,9 @@ class ModelPlace:
 
     def slots(self) -> dict[str, int]:
         return {name: sum(held.values()) for name, held in self.model.slots.items() if sum(held.values())}
+
+    def documents(self, kind: str) -> list[tuple[str, bytes, float]]:
+        return [(each.key, each.body, each.updated_at) for each in self.model.documents_of(kind, "", 1_000)]
 
     def forget(self, node: Node) -> None:
         sessions = self.model.sessions
@@ -128,8 +139,18 @@ class SqlitePlace:
         self.disk = None if disk is None else disk(self.folder)
         self._reader: apsw.Connection | None = None
 
-    def open(self, node: Node) -> Store:
-        return SqliteStore(str(self.path), durability=self.durability)
+    def open(self, node: Node, moment: Callable[..., None]) -> Store:
+        store = SqliteStore(str(self.path), durability=self.durability)
+        claim = store.claim_orphans
+
+        async def claim_orphans(tools: frozenset[str], limit: int) -> list[Stored]:
+            claimed = await claim(tools, limit)
+            if claimed:
+                moment("claimed", node)
+            return claimed
+
+        store.claim_orphans = claim_orphans  # type: ignore[method-assign]
+        return store
 
     @contextlib.contextmanager
     def _read(self) -> Iterator[apsw.Connection]:
@@ -163,6 +184,10 @@ class SqlitePlace:
     def slots(self) -> dict[str, int]:
         with self._read() as reader:
             return dict(reader.execute("SELECT name, sum(held) FROM slots WHERE held > 0 GROUP BY name"))
+
+    def documents(self, kind: str) -> list[tuple[str, bytes, float]]:
+        with self._read() as reader:
+            return list(reader.execute("SELECT key, body, updated_at FROM documents WHERE kind = ?", (kind,)))
 
     def forget(self, node: Node) -> None:
         """Without a disk its connections stay open, idle: a transaction is over within one callback."""

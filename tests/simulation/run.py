@@ -18,6 +18,8 @@ from typing import Any
 import msgspec
 from tests.simulation import knobs, places, timeline
 from tests.simulation.cluster import Cluster
+from tests.simulation.features import Features
+from tests.simulation.focus import focus_of
 from tests.simulation.judging import check
 from tests.simulation.places import template
 from tests.simulation.reached import FIRED
@@ -25,7 +27,8 @@ from tests.simulation.world import World
 
 __all__ = ["Outcome", "run_seed", "run_seeds"]
 
-_BATCH = 20
+_BATCH = 60
+"""Seeds of a process: the first one of each loads what the product loads late, and memory grows by a megabyte with each."""
 _MOST_SECONDS = 120
 """Of the processor; a seed takes a quarter of one. A callback that never returns is ended by this alone."""
 _SAY_EVERY = 60.0
@@ -51,7 +54,8 @@ def run_seed(seed: int, *, trace: bool = False, keep: Collection[int] | None = N
     """In this process, which must end without a clean-up (`os._exit`)."""
     knobs.turn(seed)
     world = World(seed, trace=trace)
-    members = 1 if seed % 4 else 2 + seed // 4 % 4
+    wanted = Features(seed).focus.members
+    members = wanted[seed // 4 % len(wanted)] if wanted else 1 if seed % 4 else 2 + seed // 4 % 4
     cluster = Cluster(world, members=members, calls=8 if members == 1 else 16, keep=keep)
     _graveyard.append((world, cluster))
     try:
@@ -162,6 +166,11 @@ def numbers(text: str) -> Sequence[int]:
     return range(int(first), int(last)) if colon else [int(each) for each in text.split(",") if each]
 
 
+def focused(seeds: Sequence[int], word: str) -> Sequence[int]:
+    """Those that turn to a rare combination with this word in its name; all, without a word."""
+    return [seed for seed in seeds if (found := focus_of(seed)) and word in found.name] if word else seeds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:100", help="FIRST:END, or numbers: 3,7,8")
@@ -173,6 +182,7 @@ def main() -> None:
     parser.add_argument("--keep", help="of what the seed plans, the numbers that happen: 3,7,8")
     parser.add_argument("--html", type=Path, help="write the timeline of the seed as a page")
     parser.add_argument("--until-bad", action="store_true", help="stop at the first bad seed, and print it as JSON")
+    parser.add_argument("--focus", default="", help="only seeds that turn to a rare combination with this in its name")
     parser.add_argument(
         "--store", choices=("model", "sqlite", "disk"), help="of every seed; disk: SQLite on a disk that fails"
     )
@@ -184,7 +194,7 @@ def main() -> None:
             keep = shrunk(given.seed)
             print(f"--seed {given.seed} --keep {','.join(map(str, keep))}")
         show(given.seed, keep, given.html, trace=given.trace)
-    seeds, ends = numbers(given.seeds), float("inf")
+    seeds, ends = focused(numbers(given.seeds), given.focus), float("inf")
     if given.minutes is not None:
         start = int(time.time()) * 1_000
         seeds, ends = range(start, start + 10_000_000), time.monotonic() + given.minutes * 60

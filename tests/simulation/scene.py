@@ -36,7 +36,7 @@ class Scene:
         self.world = world
         self.kill: Callable[[Node | None], None] = lambda node: None
         """Let a node crash at one of the next callbacks."""
-        self.moment: Callable[[str, Node | None, str], None] = lambda kind, node, call: None
+        self.moment: Callable[..., None] = lambda *what: None
         """Called when something happens that `moments.py` may wait for."""
         self.crosses: Callable[[str, float], None] = lambda call, left: None
         """Called when an external call has its token: how many seconds are left for it."""
@@ -72,6 +72,19 @@ class Scene:
         """What models were asked, in order."""
         self.stops: list[tuple[float, str, bool]] = []
         """When a person stopped the turn of a thread, or tried to; and whether that was acknowledged."""
+        self.added = 0
+        """Messages that middleware has added."""
+        self.is_decided: Callable[[tuple[str, int, int, str, str, str]], bool] = lambda place: False
+        """Is a decision of middleware on record?"""
+        self.decided_again: list[str] = []
+        self.heard_ends: list[tuple[str, float, float]] = []
+        """The call, since when somebody read its events, and when that reader got its end."""
+        self.steered: list[tuple[float, str, str]] = []
+        """When a person cordoned, drained or uncordoned which process."""
+        self.unasked: list[str] = []
+        """Calls of agents whose bodies began before the reply that asks for them was on record."""
+        self.is_asked_for: Callable[[str], bool] = lambda call: True
+        """Is the reply on record that asks for this call, if an agent makes it?"""
         self.asked_again: list[str] = []
         """Steps that a model was asked for although their reply was on record."""
         self.tokens_asked = 0
@@ -80,11 +93,20 @@ class Scene:
         self.bills = False
         """Do the replies of models have a usage that depends on their requests?"""
         self.completed: dict[str, Any] = {}
-        """What other systems completed external calls with, acknowledged."""
+        """What other systems completed external calls with, acknowledged; and when."""
+        self.completed_at: dict[str, float] = {}
         self.scheduled_at: float | None = None
         self.tokens: dict[str, str] = {}
-        """The last token of each external call."""
+        """The token of each external call that another system uses: the last one, or one of an earlier attempt."""
+        self.token_of: dict[str, int] = {}
+        """The attempt of each token."""
+        self.script = ""
+        """What models ask for (`focus.py`)."""
         _current[:] = [self]
+
+    def complete(self, id: str, output: Any) -> None:
+        """The result of another system is acknowledged."""
+        self.completed[id], self.completed_at[id] = output, self.world.now
 
     def check_new(self, who: str, step: int) -> None:
         """A model is asked for a reply: it must not be on record, unless a former owner asks that cannot know it yet."""
@@ -93,6 +115,14 @@ class Scene:
             away = node is not None and node.was_away and node.name != owner
             if (text, number) == (who, step + 1) and not away:
                 self.asked_again.append(f"step {number} of {text!r}")
+
+    def decides(self, turn: Any, step: int, on: str, by: str, use: str) -> None:
+        """Middleware, or a check, decides: it must not be on record, unless a former owner asks that cannot know it yet."""
+        node = NODE.get()
+        if (node is None or not node.was_away) and self.is_decided((turn.thread, turn.number, step, on, by, use)):
+            self.decided_again.append(
+                f"{by} decided again in {on} of step {step}, turn {turn.number} of {turn.thread}, {use}"
+            )
 
     def begin(self, ctx: ToolContext, before: float = 0.0) -> Body:
         return self.began(Body(ctx.call_id, ctx.attempt, ctx.tool, NODE.get(), self.world.now, before))
@@ -103,6 +133,8 @@ class Scene:
             self.world.wrong(
                 "intent before effect", f"attempt {body.attempt} of {body.id} runs, and its start is not stored"
             )
+        if is_alive and not self.is_asked_for(body.id):
+            self.unasked.append(f"the body of {body.id} began, and the reply that asks for it is not stored")
         self.world.tell(body.node or "world", f"the body of {body.id} begins, attempt {body.attempt}")
         self.bodies.append(body)
         self.moment("body", body.node, body.id)
@@ -156,6 +188,12 @@ async def look_up(before: float, after: float, key: int, ctx: ToolContext) -> di
 
 @tool(recovery="ask", timeout=4, max_retries=0)
 async def confirm(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after)
+
+
+@tool(recovery="ask", timeout=4, max_retries=0)
+async def guarded(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    """A person is asked before it runs, and again if its process died."""
     return await work(ctx, before, after)
 
 
@@ -238,7 +276,7 @@ async def order(before: float, after: float, ctx: ToolContext) -> Any:
         await asyncio.sleep(before)
         here.effect(ctx)
         token = ctx.pending()
-        here.tokens[ctx.call_id] = token.token
+        here.tokens[ctx.call_id], here.token_of[token.token] = token.token, ctx.attempt
         here.crosses(ctx.call_id, 8.0 - before)
         await asyncio.sleep(min(after, 1.4))  # its result may come before it has returned
         return token
@@ -246,8 +284,33 @@ async def order(before: float, after: float, ctx: ToolContext) -> Any:
         body.ended = here.world.now
 
 
+@tool(external=True, idempotent=True, max_concurrency=2, timeout=3, max_retries=1, retry_delay=0.1)
+async def order_twice(before: float, after: float, fails: int, ctx: ToolContext) -> Any:
+    """Its first attempt may fail after it has given its token away; the other system may go on with that one."""
+    here = scene()
+    body = here.begin(ctx)
+    try:
+        token = ctx.pending()
+        here.token_of[token.token] = ctx.attempt
+        if ctx.attempt == 1 or here.world.chance.random() < 0.5:
+            here.tokens[ctx.call_id] = token.token
+        here.crosses(ctx.call_id, 3.0)
+        await asyncio.sleep(min(before, 0.5))
+        here.effect(ctx)
+        if ctx.attempt <= fails:
+            raise RetryableError("not yet")
+        return token
+    finally:
+        body.ended = here.world.now
+
+
 @tool(rate="4/s", timeout=4, max_retries=0)
 async def rated(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
+    return await work(ctx, before, after)
+
+
+@tool(rate="1/s", timeout=4, max_retries=0)
+async def seldom(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
     return await work(ctx, before, after)
 
 
@@ -278,7 +341,7 @@ async def deaf(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
         body.ended = here.world.now
 
 
-POLICY = Policy(ask=["approved"], approval_timeout=12.0)
+POLICY = Policy(ask=["approved", "guarded"], approval_timeout=12.0)
 TOOLS = [
     deadly,
     rated,
@@ -313,6 +376,7 @@ RULES = {
     "look_up": Rule(repeatable=True, cached=True, max_retries=1),
     "confirm": Rule(recovery="ask", max_retries=0),
     "approved": Rule(needs_approval=True, max_retries=0),
+    "guarded": Rule(needs_approval=True, recovery="ask", max_retries=0),
     "stream": Rule(max_retries=0),
     "stubborn": Rule(max_retries=1),
     "broken": Rule(max_retries=0),
@@ -321,6 +385,7 @@ RULES = {
     "checked": Rule(max_retries=1),
     "order": Rule(max_retries=0),
     "rated": Rule(max_retries=0),
+    "seldom": Rule(max_retries=0),
     "in_process": Rule(max_retries=1),
     "deadly": Rule(repeatable=True, max_retries=0),
     "deaf": Rule(repeatable=True, max_retries=2),

@@ -34,6 +34,8 @@ class Timetable:
         self.seconds = {"skip": 75.0, "queue": 40.0, "allow": 20.0}[self.overlap]
         """How long a call takes."""
         self.outage = chance.choice((0.0, 100.0, 190.0))
+        if cluster.features.focus.schedule:  # what is late is late because of a fault
+            self.overlap, self.outage, self.seconds = "allow", 0.0, 20.0
         self.shown: Schedule | None = None
         """What is shown of it at rest."""
 

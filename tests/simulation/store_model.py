@@ -965,8 +965,13 @@ class ModelSession:
         return await self._ask("requests", lambda: self.model.requests(self.me)) if self.is_open else []
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
-        granted = await self._ask("hold", lambda: self.model.hold(name, count, capacity, self.me, self.clock()))
-        self._tell("slot")
+        def hold() -> tuple[bool, bool]:
+            before = self.model.slots.get(name, {}).get(self.me, 0)
+            return self.model.hold(name, count, capacity, self.me, self.clock()), count < before
+
+        granted, freed = await self._ask("hold", hold)
+        if freed:
+            self._tell("slot")
         return granted
 
     async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:

@@ -38,6 +38,8 @@ class Request:
 
     def __init__(self, at: float, text: str, messages: Sequence[ChatMessage]) -> None:
         self.at, self.text = at, text
+        self.node = str(NODE.get())
+        self.users = [message.content for message in messages if message.role == "user"]
         self.started = [
             message.content.removeprefix(STARTED).partition(". ")[0]
             for message in messages
@@ -57,6 +59,13 @@ def make_script(here: Scene, calls: Sequence[str]) -> Script:
     script: Script = []
     for _ in range(chance.randint(0, 3)):
         step: list[tuple[str, dict[str, Any]]] = []
+        if here.script == "batches":
+            script.append([("look_up", {"before": 0.01, "after": 0, "key": len(script)})] * 3)
+            continue
+        if here.script == "jobs" and calls[-1:] == ["job"]:
+            job = ("job", {"before": chance.uniform(0.1, 2), "after": 0})
+            script.append([job, ("put", {"before": chance.uniform(0, 1), "after": 0, "fails": 0})])
+            continue
         for _ in range(chance.choice((1, 1, 2, 3))):
             name = chance.choice(
                 (
@@ -150,6 +159,9 @@ PLAN = {
 
 class Team:
     """The agents of one runtime, made before it opens: they continue turns of dead processes."""
+
+    clerk: Any = None
+    """The one of `clerks.py`, if the seed has it."""
 
     def __init__(self, runtime: Runtime, features: Features) -> None:
         tools = ["pay", "put", "look_up", "broken", "approved", *(["job"] if features.background else [])]

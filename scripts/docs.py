@@ -19,6 +19,9 @@ from typing import Any, get_args
 
 import msgspec
 
+sys.path.insert(0, str(Path(__file__).parent))
+from settings_page import settings_pages  # beside this script
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 MADE = "<!-- made by scripts/docs.py from the code; do not edit -->"
@@ -117,70 +120,6 @@ MODULES = (
     "clicket.adapters.pydantic_ai",
 )
 """Parts with their own page, made from their public names."""
-
-SETTINGS = {
-    "store": "Where calls are kept: a SQLite file (a path or `sqlite:///path`), `redis://…`, `postgresql://…` or `memory://`.",
-    "durability": "`process` survives the end of the process, `power` also the end of the machine.",
-    "tools": "Tools that the command line loads: `module` or `module:name`; in the environment, separated by commas.",
-    "deps": "Factories of the deps that commands give to tools, by name: `[deps]` of the file, or JSON in the environment.",
-    "labels": "Labels of this worker: it also takes calls of tools that need them; in the environment, separated by commas.",
-    "max_concurrency": "Calls that run at once.",
-    "max_thread_concurrency": "Calls of one thread (conversation) that run at once.",
-    "max_queue": "Calls that may wait; one more raises `QueueFull`.",
-    "queue_timeout": "Seconds that a call may wait for a slot.",
-    "worker_threads": "Threads for sync tools.",
-    "worker_processes": 'Child processes for tools with `isolation="process"`.',
-    "worker_memory": "Bytes of data that each child process may have; half of the machine's memory unless given.",
-    "cancel_grace": "Seconds that a body gets to stop before it is abandoned or killed.",
-    "close_timeout": "Seconds that running calls get to finish when the runtime is closed; may be 0.",
-    "lease": "Seconds after which an owner that shows no sign of life is taken for dead.",
-    "max_arguments_size": "Bytes of a call's arguments.",
-    "max_claims": "How often the owner of a call may die before the call is given up.",
-    "retention": "Seconds that ended calls are kept.",
-    "retention_calls": "How many ended calls are kept; of more, the oldest go first.",
-    "retention_bytes": "Bytes of ended calls that are kept, events and artifacts together.",
-    "thread_retention_calls": "The same for the calls of one thread.",
-    "thread_retention_bytes": "The same for the bytes of one thread.",
-    "engine": "`local`: calls run here. `workers`: they are handed to whichever worker over the same store claims them.",
-    "notices": "What carries notices between processes: `store`, `redis://…` or `nats://…`.",
-    "series_retention": "Seconds for which time series are kept.",
-    "prices": "Prices of models in US dollars for a million tokens; [spend](../guides/spend.md#prices).",
-    "budgets": "Limits of what agents and tools spend; [spend](../guides/spend.md#budgets).",
-    "spend_retention": "Seconds for which the entries of the ledger are kept.",
-    "ray": 'The Ray cluster for tools with `isolation="ray"`: `ray://HOST:10001`, `HOST:6379`, or `auto` for the one of this machine.',
-    "cache": "Whether results of tools with `cache=` are served again.",
-    "cache_scope": "Who shares cached results: all calls of a `caller`, or only those of one `thread`.",
-    "cache_max_bytes": "Bytes of cached results; of more, those least recently used go first.",
-    "cache_ttl": "Seconds by tool for `cache=True`, `default` for the rest; in the environment: `weather=60, default=300`.",
-    "store_timeout": "Seconds that a store behind a network gets to answer.",
-    "open_timeout": "Seconds that opening a runtime waits for a store that cannot be reached, as while its server is restarted; may be 0.",
-    "outcome_retention": "Seconds from its end for which the id and the outcome of a call are kept, if its caller gave the id; may be 0.",
-    "health_retention": "Seconds after which a thread's tool states are forgotten, counted from their last change.",
-    "memory_retention": "Seconds after which an agent's thread is forgotten, counted from its last turn.",
-    "webhooks": "Endpoints that get notices: `[[webhooks]]` of the file, or a JSON list in the environment. Never shown.",
-    "notice_retention": "Seconds for which notices to webhooks are kept that were delivered or given up.",
-    "public_url": "Where the server is reached from outside: for links to the approver page. Needs `secret_key`.",
-    "tool_ranking": "How `find_tools` ranks: `words` needs nothing; `embeddings` also compares whole texts, with `tool_embedder`.",
-    "tool_embedder": "The embedder: `fastembed:MODEL`, `sentence-transformers:MODEL`, `onnx:FOLDER`, `openai:MODEL` or `openai:MODEL@URL`.",
-    "approval_link_timeout": "Seconds for which a link to the approver page works.",
-    "providers": "Services for which callers have credentials: `[[providers]]` of the file, or JSON in the environment. Never shown.",
-    "credential_timeout": "Seconds for which a call waits for a credential of its caller. Empty: without a limit.",
-    "credential_link_timeout": "Seconds for which a link to connect an account works.",
-    "policy": "Who may run what: `[policy]` and `[[policy.rules]]` of the file, or JSON in the environment.",
-    "interpreter": "Options of `code_interpreter`, which commands then offer: `[interpreter]` of the file, or JSON in the environment.",
-    "search": "Options of `deep_search`, which commands then offer: `[search]` of the file, or JSON in the environment. Never shown.",
-    "agents": "Agents of the server and of `clicket chat`: `[agents.NAME]` of the file, or JSON in the environment.",
-    "default_agent": "The agent that is meant where none is named; else the only one, else the one named `default`.",
-    "mcp": "Other MCP servers whose tools are used: `[mcp.servers.NAME]` of the file, or JSON in the environment. Never shown.",
-    "telemetry": "`otel` traces calls, `off` does not, `auto` does when `OTEL_*` or the program's own providers ask for it.",
-    "telemetry_content": "Whether spans carry arguments and results, as the record has them.",
-    "api_keys": "Keys of the server that are not in the store: `name:read+call:secret`, with commas between them. Never shown.",
-    "oauth": "The authorization server whose access tokens are accepted: `[oauth]` of the file, or JSON in the environment; "
-    "[OAuth](../guides/oauth.md). Its secret is never shown.",
-    "allowed_hosts": "More names under which the server may be asked for, as behind a proxy.",
-    "allowed_origins": "Web pages of these origins may use the server.",
-    "secret_key": "Keys for arguments with secrets at rest, with commas between them: the first seals, all open. Never shown.",
-}
 
 CALL_OPTIONS = {
     "id": "Your own id: in one thread, the same id and arguments are the same call. A new one is made unless given.",
@@ -291,7 +230,7 @@ HANDED_OUT = {
 }
 # Public for the layers above, of no use to users.
 INNER = (
-    *("Runtime.engine", "Settings.caching", "Settings.limits", "CallHandle.leave", "RestTool.bind", "RestTool.run"),
+    *("Runtime.engine", "CallHandle.leave", "RestTool.bind", "RestTool.run"),
     *("Interpreter.session", "SandboxProcess.grouped", "Result.size"),
 )
 
@@ -478,22 +417,6 @@ def tool_options() -> str:
         "`@tool` works bare and with options; `RestTool` takes them as keywords, `NativeTool` as class keywords or attributes, "
         "classes with `run` as attributes. An unknown or impossible one is refused where the tool is declared.",
         table(("option", "default", "meaning"), rows),
-    )
-
-
-def settings() -> str:
-    from clicket.runtime.settings.settings import NAMES, Settings
-
-    complete("settings", SETTINGS, NAMES)
-    values = Settings()
-    rows = [
-        (code(n), code(f"CLICKET_{n.upper()}"), code(_shown(getattr(values, n))), text) for n, text in SETTINGS.items()
-    ]
-    return page(
-        "Settings",
-        "Arguments win over the environment, the environment over `clicket.toml` (or the file that `CLICKET_CONFIG` names), that over "
-        "the defaults. `clicket config` shows each value and where it came from. An empty variable means None where None is possible.",
-        table(("setting", "variable", "default", "meaning"), rows),
     )
 
 
@@ -686,6 +609,7 @@ def write(path: Path, text: str, *, check: bool) -> bool:
 
 def main() -> int:
     check = "--check" in sys.argv
+    settings, settings_chinese = settings_pages(MADE)
     made = {
         "api.md": api(),
         "sync.md": page(
@@ -696,7 +620,7 @@ def main() -> int:
         ),
         **{f"{name.removeprefix('clicket.').replace('.', '-')}.md": module_page(name) for name in MODULES},
         "tool-options.md": tool_options(),
-        "settings.md": settings(),
+        "settings.md": settings,
         "errors.md": errors(),
         "events.md": events(),
         "cli.md": cli(),
@@ -704,6 +628,7 @@ def main() -> int:
     pages = {name: text for name, text in made.items() if text}
     pages["index.md"] = index(pages)
     right = [write(DOCS / "reference" / name, text.rstrip() + "\n", check=check) for name, text in pages.items()]
+    right.append(write(DOCS / "zh-CN" / "reference" / "settings.md", settings_chinese, check=check))
     right.append(write(DOCS / "llms.txt", llms(), check=check))
     complaints = [*broken_links(), *stray_translations()]
     for complaint in complaints:

@@ -32,7 +32,7 @@ from typer.main import get_command
 from clicket import Settings
 from clicket.cli.app import app
 from clicket.client import SyncClient
-from clicket.runtime.settings.settings import NAMES
+from clicket.runtime.settings.settings import KEYS
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
@@ -99,7 +99,7 @@ def test_the_check_of_command_lines_can_say_no() -> None:
 
 
 def test_every_setting_is_known() -> None:
-    known = {f"CLICKET_{name.upper()}" for name in NAMES}
+    known = {f"CLICKET_{name.upper()}" for name in KEYS}
     unknown = {(place, name) for place, name in settings_of_files() if name not in known}
     assert not unknown
 

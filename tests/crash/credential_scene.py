@@ -17,7 +17,7 @@ from tests.crash.tools import append_line
 
 from clicket import Runtime, ToolContext, tool
 from clicket.ports import SystemClock
-from clicket.runtime.compose import open_store, owner_of
+from clicket.runtime.compose import credential_options, open_store, owner_of
 from clicket.safety.credentials import CredentialBook
 from clicket.safety.vault import Vault
 
@@ -127,7 +127,7 @@ async def book_over(scene: Scene, *, later: bool = False) -> tuple[CredentialBoo
 
     clock = Later() if later else SystemClock()
     return (
-        CredentialBook(store, Vault([KEY]), clock, settings.credentials(), audit=audit, spawn=spawn),
+        CredentialBook(store, Vault([KEY]), clock, credential_options(settings), audit=audit, spawn=spawn),
         store,
         audited,
     )

@@ -282,7 +282,7 @@ async def test_servers_of_the_settings_file(shape: str, tmp_path: Path, monkeypa
         ({"command": "ls -l"}, "go into args"),
         ({"command": []}, "the program, then its arguments"),
         ({"command": [7]}, "a list of texts"),
-        ({"command": "ls", "args": "-l"}, "args is a list"),
+        ({"command": "ls", "args": "-l"}, "args must be a list of texts"),
         ({"url": "http://x", "args": ["-l"]}, "args belong to a command"),
         ({"command": "ls", "env": "A=1"}, "env must be a table"),
         ({"comand": ["x"]}, "Did you mean 'command'"),
@@ -291,7 +291,7 @@ async def test_servers_of_the_settings_file(shape: str, tmp_path: Path, monkeypa
 )
 def test_a_declaration_that_cannot_work_is_refused(values: dict[str, Any], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        declared_servers({"servers": {"x": values}})
+        declared_servers(Settings(mcp={"servers": {"x": values}}).mcp)
 
 
 async def test_the_process_of_a_server_ends_with_the_runtime() -> None:

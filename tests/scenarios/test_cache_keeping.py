@@ -380,5 +380,5 @@ async def test_a_cache_that_cannot_be_read_means_running(sqlite: str, poison: An
 def test_the_settings_say_how_long_by_default() -> None:
     environ = {"CLICKET_CACHE_TTL": "look=60, default=5", "CLICKET_CACHE": "false", "CLICKET_CACHE_MAX_BYTES": "1000"}
     settings = Settings.load(environ=environ)
-    assert settings.cache_ttl == {"look": 60.0, "default": 5.0}
-    assert (settings.cache, settings.cache_max_bytes) == (False, 1000)
+    assert settings.cache.ttl == {"look": 60.0, "default": 5.0}
+    assert (settings.cache.enabled, settings.cache.max_bytes) == (False, 1000)

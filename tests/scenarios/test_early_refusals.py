@@ -126,9 +126,9 @@ def test_a_method_cannot_run_in_a_child_process() -> None:
 def test_a_runtime_takes_settings_as_keywords_and_refuses_others() -> None:
     for kind in (Runtime, clicket.sync.Runtime):
         made: Any = kind([echo], store="memory://", max_concurrency=3, retention=60)
-        assert (made.settings.max_concurrency, made.settings.retention) == (3, 60.0)
+        assert (made.settings.limits.max_concurrency, made.settings.retention.age) == (3, 60.0)
         made = kind([echo], settings=MEMORY, lease=5)
-        assert made.settings.lease == 5.0
+        assert made.settings.limits.lease == 5.0
         for wrong, near in (("stor", "store"), ("max_concurency", "max_concurrency"), ("tool", "tools")):
             with pytest.raises(UsageError, match=rf"no keyword {wrong!r}. Did you mean '{near}'"):
                 kind(**{wrong: "memory://"})
@@ -137,10 +137,12 @@ def test_a_runtime_takes_settings_as_keywords_and_refuses_others() -> None:
 
 
 def test_every_setting_is_a_keyword_of_a_runtime() -> None:
-    from clicket.runtime.settings.settings import NAMES, RuntimeOptions
+    from clicket.runtime.settings.settings import KEYS
+    from clicket.runtime.settings.types import RuntimeOptions, SettingsOptions
 
     own = set(inspect.signature(Runtime).parameters)
-    assert set(RuntimeOptions.__annotations__) == set(NAMES) - own
+    assert set(RuntimeOptions.__annotations__) == set(KEYS) - own
+    assert set(SettingsOptions.__annotations__) == set(KEYS)
 
 
 async def test_a_call_refuses_unknown_keywords() -> None:

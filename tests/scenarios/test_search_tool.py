@@ -20,6 +20,7 @@ from tests.scenarios.server_kit import read_sse, served
 
 from clicket import Settings, State
 from clicket.cli.tool_loader import find_tools, load
+from clicket.engine.cache.caching import ttl_of
 from clicket.errors import UsageError
 from clicket.search import Citation, Document, Index, deep_search
 from clicket.sync import Runtime as SyncRuntime
@@ -173,7 +174,7 @@ async def test_equal_questions_are_searched_once_for_two_hours(store: str, index
         second = await rt.call(NAME, {"query": QUESTION}, thread="b")
         assert (second.cached, second.output) == (True, first.output)
         assert len(gate.began) == count
-        assert rt.engine.caching.options.ttl_of(tool) == 7200
+        assert ttl_of(rt.engine.caching.options, tool) == 7200
     other = deep_search.tool(engine=gate, max_loop=1)
     async with make([other], store) as rt:
         assert not (await rt.call(NAME, {"query": QUESTION})).cached, "another configuration has other results"

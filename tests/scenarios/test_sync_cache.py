@@ -66,7 +66,7 @@ def test_cache_and_engine_are_set_as_in_the_async_face(store: str, sqlite: str) 
 
     with sync.Runtime([double], store=store, cache=False) as rt:
         assert [rt.call("double", {"number": 3}).cached for _ in range(2)] == [False, False]
-    assert sync.Runtime((), store=store, cache={"scope": "thread"}).settings.cache_scope == "thread"
+    assert sync.Runtime((), store=store, cache={"scope": "thread"}).settings.cache.scope == "thread"
     with sync.Runtime([double], store=sqlite, engine="workers") as rt:
         handle = rt.submit("double", {"number": 4})
         assert rt.state(handle.id) is State.PENDING

@@ -209,7 +209,7 @@ async def test_an_exporter_that_is_not_known_is_refused_before_anything_is_opene
 def test_the_setting_is_checked() -> None:
     with pytest.raises(UsageError, match="telemetry"):
         Settings(telemetry="jaeger")  # type: ignore[arg-type]
-    assert Settings.load(environ={"CLICKET_TELEMETRY": "off", "CLICKET_TELEMETRY_CONTENT": "1"}).telemetry_content
+    assert Settings.load(environ={"CLICKET_TELEMETRY": "off", "CLICKET_TELEMETRY_CONTENT": "1"}).telemetry.content
 
 
 async def test_calls_that_a_crash_left_get_a_span_of_their_own(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def values() -> dict[str, Any]:
         "settings": Settings(api_keys=(f"ops:read:{SECRET}",), webhooks=webhooks, secret_key="5" * 64),
         "a webhook": endpoints_of(webhooks),
         "oauth": OAuthConfig(issuer="https://login.example.com", audiences=("https://a.example.com",), client_secret=SECRET),
-        "a provider": Provider(name="github", kind="oauth", client_id="me", client_secret=SECRET),
+        "a provider": Provider(name="github", kind="oauth", issuer="https://login.example.com", client_id="me", client_secret=SECRET),
         "a client of a provider": ClientIdentity(client_id="me", client_secret=SECRET),
         "tokens of a provider": Granted(access=SECRET, refresh=SECRET),
         "the start of a connection": Start(url=address, cookie_name="c", cookie=SECRET),

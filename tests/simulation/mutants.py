@@ -1640,8 +1640,8 @@ _RETENTION = (
         (
             Change(
                 "engine/recovery/chores.py",
-                "            since=now - limits.retention if since is None else since,\n",
-                "            since=now - limits.retention / 4 if since is None else since,\n",
+                "            since=now - kept.age if since is None else since,\n",
+                "            since=now - kept.age / 4 if since is None else since,\n",
             ),
         ),
         "A call that has ended is kept for its time.",

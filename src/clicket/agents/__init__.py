@@ -8,6 +8,7 @@ and stopped from any process, and continues after a crash.
 An agent of your own is `Agent` with a drive: a coroutine function that takes a `Turn` and returns how it ended.
 
     react, plan_execute         `ReActAgent`, `PlanExecuteAgent`, and their loops
+    agent_options               the options that both share
     agent, turn_tool            `Agent`: run, follow, stop and read turns; the tool whose calls are turns
     identity                    what an agent may do, as it is recorded with each turn
     turn, turn_lifecycle        one running turn; its states from begin to end

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from clicket.agents.agent import Agent, HasHost, T
-from clicket.agents.chain import Chain
+from clicket.agents.agent_options import AgentOptions
 from clicket.agents.check import Check
-from clicket.agents.context_window import ContextWindow, windows_of
+from clicket.agents.context_window import ContextWindow
 from clicket.agents.entries import Result
 from clicket.agents.model_step import OutOfTime, Thinker
 from clicket.agents.output import Output
@@ -20,12 +20,10 @@ from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, apply_command
 from clicket.agents.react import Loop
 from clicket.agents.read_result import ReadResult
 from clicket.agents.task_waits import wait_all
-from clicket.agents.tool_search import ToolChoice
-from clicket.agents.tool_step import Actor
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import OnChange, StateChanged
-from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, check_counts
+from clicket.agents.turn_limits import NO_STEPS, Ending, check_counts
 from clicket.agents.typed_answers import TypedAnswers
 from clicket.errors import ClicketError, InvalidInput, StoreUnavailable, known_keywords
 from clicket.kernel import PlanStep
@@ -84,46 +82,20 @@ class PlanExecuteAgent(Agent[T]):
         on_change: OnChange = "continue",
         on_state_changed: StateChanged | None = None,
     ) -> None:
-        def thinker(of: ChatModel, role: str, *own: object) -> Thinker:
-            return Thinker(
-                of,
-                system=system,
-                role=role,
-                max_tokens=max_answer_tokens,
-                retries=model_retries,
-                retry_delay=retry_delay,
-                middleware=(*own, *windows_of(window, of)),
-            )
-
-        limits = Limits(
-            max_steps=max_steps,
-            max_calls=max_calls,
-            max_tokens=max_tokens,
-            max_cost=max_cost,
-            max_seconds=max_seconds,
-            max_repeats=max_repeats,
-        )
-        actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
-        choice = ToolChoice.of(executor or model, tool_search, max_offered)
-        loop = Loop(thinker(executor or model, _EXECUTOR, *choice, ReadResult()), actor, tools)
-        planner = thinker(model, _PLANNER, TypedAnswers.by(model))
-        drive = PlanExecuteLoop(planner, loop, max_task_steps=max_task_steps, max_parallel=max_parallel)
+        options = AgentOptions.of(locals())
+        worker = executor or model
+        own = (*options.tool_choice(worker), ReadResult())
+        loop = Loop(options.thinker(worker, *own, role=_EXECUTOR), options.actor(), tools)
+        planner = options.thinker(model, TypedAnswers.by(model), role=_PLANNER)
         super().__init__(
             rt,
-            drive,
-            name=name,
-            limits=limits,
+            PlanExecuteLoop(planner, loop, max_task_steps=max_task_steps, max_parallel=max_parallel),
+            kind="plan",
+            model=planner.name,
             tools=loop.only or (),
             only=loop.only,
-            kind="plan",
-            system=system,
-            model=planner.name,
-            middleware=Chain(middleware, checks=checks, output_retries=output_retries),
-            output=output,
             more_limits={"max_task_steps": max_task_steps, "max_parallel": max_parallel},
-            replace=replace,
-            on_change=on_change,
-            on_state_changed=on_state_changed,
+            **options.of_agent(),
         )
 
 

@@ -6,20 +6,19 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from clicket.agents.agent import Agent, HasHost, T
+from clicket.agents.agent_options import AgentOptions
 from clicket.agents.background_tools import BackgroundCalls
-from clicket.agents.chain import Chain
 from clicket.agents.check import Check
-from clicket.agents.context_window import ContextWindow, windows_of
+from clicket.agents.context_window import ContextWindow
 from clicket.agents.handoff import Handoff, Named, offers_of
 from clicket.agents.model_step import OutOfTime, Thinker
 from clicket.agents.output import Output
 from clicket.agents.read_result import ReadResult
 from clicket.agents.run_options import tool_names
-from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import OnChange, ReturnTo, StateChanged
-from clicket.agents.turn_limits import NO_STEPS, Ending, Limits
+from clicket.agents.turn_limits import NO_STEPS, Ending
 from clicket.agents.typed_answers import TypedAnswers
 from clicket.errors import known_keywords
 from clicket.model.chat import ToolOffer
@@ -83,49 +82,20 @@ class ReActAgent(Agent[T]):
         on_change: OnChange = "continue",
         on_state_changed: StateChanged | None = None,
     ) -> None:
-        own = (
-            *ToolChoice.of(model, tool_search, max_offered),
-            ReadResult(),
-            BackgroundCalls(),
-            TypedAnswers.by(model),
-            *windows_of(window, model),
-        )
-        thinker = Thinker(
-            model,
-            system=system,
-            max_tokens=max_answer_tokens,
-            retries=model_retries,
-            retry_delay=retry_delay,
-            middleware=own,
-        )
-        actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
-        limits = Limits(
-            max_steps=max_steps,
-            max_calls=max_calls,
-            max_tokens=max_tokens,
-            max_cost=max_cost,
-            max_seconds=max_seconds,
-            max_repeats=max_repeats,
-        )
-        loop = Loop(thinker, actor, tools)
+        options = AgentOptions.of(locals())
+        own = (*options.tool_choice(model), ReadResult(), BackgroundCalls(), TypedAnswers.by(model))
+        loop = Loop(options.thinker(model, *own), options.actor(), tools)
         super().__init__(
             rt,
             loop,
-            name=name,
-            limits=limits,
+            kind="react",
+            model=loop.thinker.name,
             tools=loop.only or (),
             only=loop.only,
-            kind="react",
-            system=system,
-            model=thinker.name,
-            middleware=Chain(middleware, checks=checks, output_retries=output_retries),
-            output=output,
             handoffs=handoffs,
             max_handoffs=max_handoffs,
             return_to=return_to,
-            replace=replace,
-            on_change=on_change,
-            on_state_changed=on_state_changed,
+            **options.of_agent(),
         )
 
 

@@ -183,7 +183,7 @@ async def sandbox_check() -> Check:
 
 async def oauth_check(settings: Settings) -> Check:
     """Is the authorization server reached, and does it have what this server needs of it?"""
-    config = settings.declared_oauth()
+    config = settings.oauth
     assert config is not None
     scopes = ", ".join(f"{name} → {'+'.join(ours)}" for name, ours in config.scopes_map.items())
     found = f"{config.issuer}, for {', '.join(config.audiences)}; {scopes}"

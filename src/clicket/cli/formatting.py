@@ -158,7 +158,8 @@ def duration(seconds: float | None) -> str:
 
 def retention_of(settings: Settings) -> str:
     """How long calls are kept, as a sentence."""
-    seconds, most, calls = settings.call_retention, settings.call_retention_bytes, settings.retention_calls
+    kept = settings.retention
+    seconds, most, calls = kept.age, kept.most_bytes, kept.calls
     time = f"{seconds / 86_400:g} days" if seconds >= 172_800 and seconds % 86_400 == 0 else duration(seconds)
     bounds = ([] if most is None else [size(most)]) + ([] if calls is None else [f"{calls:,} calls"])
     bound = f", at most {' and '.join(bounds)}" if bounds else ""

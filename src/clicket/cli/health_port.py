@@ -108,7 +108,7 @@ class HealthPort:
         if self._authenticator is None:
             settings = runtime.settings
             self._authenticator = Authenticator(
-                runtime, lambda: runtime.store, settings.api_keys, needs_key=bool(settings.oauth)
+                runtime, lambda: runtime.store, settings.server.api_keys, needs_key=settings.oauth is not None
             )
         principal = await self._authenticator.authenticate(headers, client, patient=True)
         if not principal.id:  # no key exists: a web page in a browser on this machine must not read it

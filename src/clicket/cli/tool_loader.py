@@ -36,9 +36,9 @@ def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
     found: dict[str, Tool] = {}
     for spec in settings.tools:
         _add(found, load(spec), spec)
-    if settings.interpreter or "interpreter" in settings.origins:  # an empty section counts
+    if settings.interpreter is not None:  # an empty section counts
         _configure_interpreter(found, settings)
-    if settings.search or "search" in settings.origins:
+    if settings.search is not None:
         _configure_search(found, settings)
     if settings.origins.get("tools") != "argument":
         for point in _plugins():
@@ -57,7 +57,7 @@ def _configure_interpreter(found: dict[str, Tool], settings: Settings) -> None:
     from clicket.interpreter.tool.tool import CodeInterpreter, code_interpreter
 
     where = f"[interpreter] of {settings.origins.get('interpreter', 'Settings')}"
-    made = CodeInterpreter(parse_options(settings.interpreter, where=where))
+    made = CodeInterpreter(parse_options(settings.values["interpreter"], where=where))
     if settings.origins.get("tools") != "argument" or found.get(code_interpreter.name) is code_interpreter:
         found.pop(code_interpreter.name, None)
         _add(found, [made], where)
@@ -78,7 +78,7 @@ def search_setup(settings: Settings, **given: Any) -> Setup:
 
     makers = Makers(engine=_search_backend, model=_model_of)
     replaced = {*given, *(("engine",) if "engines" in given else ())}  # `engines` replaces `engine`, too
-    kept = {name: value for name, value in settings.search.items() if name not in replaced}
+    kept = {name: value for name, value in settings.values.get("search", {}).items() if name not in replaced}
     return setup_of(given, setup_of(kept, where=_search_section(settings), makers=makers), "clicket search", makers)
 
 

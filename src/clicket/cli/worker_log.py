@@ -102,7 +102,7 @@ class WorkerLog:
 
     def ready(self, runtime: Runtime, tools: Sequence[str], health_port: int | None = None) -> None:
         store = runtime.store
-        most = runtime.settings.max_concurrency
+        most = runtime.settings.limits.max_concurrency
         labels = list(runtime.settings.labels)
         id = runtime.workers.id
         facts: dict[str, Any] = {
@@ -138,7 +138,7 @@ class WorkerLog:
         calls = runtime.held_calls()
         running = [call for call in calls if call.is_running]
         self._draining = {(call.caller, call.thread, call.id) for call in running}
-        timeout = runtime.settings.close_timeout
+        timeout = runtime.settings.limits.close_timeout
         if self.terminal.json:
             ids = [call.id for call in running]
             waiting = len(calls) - len(running)

@@ -21,21 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clicket.engine.actions.handles import CallHandle
-    from clicket.engine.cache.caching import CacheOptions
     from clicket.engine.engine import Engine, Setup
     from clicket.engine.local.activity import Activity, HeldCall
     from clicket.engine.people.audit import AuditEntry
     from clicket.engine.recovery.recovered import Progress, Recovered
-    from clicket.engine.slots.limits import Limits
 
 __all__ = [
     "Activity",
     "AuditEntry",
-    "CacheOptions",
     "CallHandle",
     "Engine",
     "HeldCall",
-    "Limits",
     "Progress",
     "Recovered",
     "Setup",
@@ -45,10 +41,8 @@ __all__ = [
 _HOMES = {
     "local.activity": "Activity HeldCall",
     "people.audit": "AuditEntry",
-    "cache.caching": "CacheOptions",
     "engine": "Engine Setup",
     "actions.handles": "CallHandle",
-    "slots.limits": "Limits",
     "recovery.recovered": "Progress Recovered",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

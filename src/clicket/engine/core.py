@@ -25,10 +25,10 @@ from clicket.engine.records.requests import Requests
 from clicket.engine.records.stored_calls import StoredCalls
 from clicket.engine.records.tool_costs import ToolCosts
 from clicket.engine.slots.gate import SharedSlotGate
-from clicket.engine.slots.limits import Limits
 from clicket.engine.slots.plans import Plans
 from clicket.engine.slots.shared_slots import SharedSlots
 from clicket.engine.stages import Pipeline, Policy
+from clicket.model.config import Limits, Retention
 from clicket.model.ports import Clock, Store
 from clicket.tools import Registry
 
@@ -42,6 +42,7 @@ class Core(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     registry: Registry
     policy: Policy
     limits: Limits
+    retention: Retention
     phase: Phase
     shares: bool
     """Other processes may use the store."""

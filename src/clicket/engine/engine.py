@@ -20,7 +20,7 @@ from clicket.engine.actions.external_results import ExternalResults
 from clicket.engine.actions.handles import Handles
 from clicket.engine.actions.nested_calls import NestedCallMaker
 from clicket.engine.actions.resolutions import Resolutions
-from clicket.engine.cache.caching import CacheOptions, Caching
+from clicket.engine.cache.caching import Caching
 from clicket.engine.cache.kept_outcomes import KeptOutcomes
 from clicket.engine.cache.single_flight import SingleFlight
 from clicket.engine.core import Core
@@ -72,13 +72,13 @@ from clicket.engine.records.tool_costs import ToolCosts
 from clicket.engine.recovery.chores import Chores
 from clicket.engine.recovery.recovery import Recovery
 from clicket.engine.slots.gate import SharedSlotGate
-from clicket.engine.slots.limits import Limits
 from clicket.engine.slots.plans import Plans
 from clicket.engine.slots.rates import Rates
 from clicket.engine.slots.shared_slots import SharedSlots
 from clicket.engine.spend import Budget, PriceTable, SpendBook
 from clicket.engine.stages import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.kernel import State
+from clicket.model.config import CacheOptions, Limits, Retention
 from clicket.model.ports import Clock, Owner, Store
 from clicket.model.worker import WorkerRole
 from clicket.safety.credentials import Connecting, CredentialBook, CredentialOptions
@@ -100,6 +100,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     gives_away: bool = False
     ray: str | None = None
     limits: Limits
+    retention: Retention
     policy: Policy
     cache: CacheOptions
     prices: PriceTable
@@ -224,6 +225,7 @@ class Engine:
             registry=registry,
             policy=policy,
             limits=limits,
+            retention=setup.retention,
             phase=phase,
             shares=shares,
             gives_away=setup.gives_away,
@@ -246,7 +248,7 @@ class Engine:
             claimer=claimer,
             arguments=arguments,
             audit=audit,
-            grants=Grants(store, clock, audit, retention=limits.retention),
+            grants=Grants(store, clock, audit, retention=setup.retention.age),
             costs=costs,
         )
 
@@ -270,7 +272,7 @@ class Engine:
         recovery = Recovery(core, ending, approvals, next_steps, external, reconciling, parking, dep_waits, entry)
         sessions = SessionPlaces(store, registry, queues, journal, clock, driver)
         decisions = Decisions(core, ending, handover, stopping)
-        kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
+        kept = KeptOutcomes(store, clock, retention=setup.retention.outcomes)
         handles = Handles(core, ending, decisions, kept)
         chores = Chores(core, ending, recovery, kept)
         background = Background(clock, spawn)
@@ -306,6 +308,7 @@ class Engine:
         self.store = store
         self.policy = policy
         self.limits = limits
+        self.retention = setup.retention
         self.clock = clock
         self.vault = vault
         self.shares = shares

@@ -12,6 +12,7 @@
 - `chat`: messages to a language model, and its replies
 - `document`: documents that a search finds, and citations of them
 - `foreign`: reading data of other libraries
+- `config`, `tables`, `tool_tables`: groups of the settings; the reader of their tables; options of two tools
 - `version`: the installed version
 """
 

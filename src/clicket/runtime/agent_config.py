@@ -17,46 +17,11 @@ from clicket.errors import ClicketError, NotFound, UsageError, did_you_mean
 from clicket.model.ports import ChatModel
 from clicket.runtime.runtime import Runtime
 from clicket.runtime.settings import Settings
+from clicket.runtime.settings.tables import AgentTable, given_of
 
 __all__ = ["HOW_TO_DECLARE", "Declared", "agents_of", "chosen", "declared_agents", "default_name"]
 
 _KINDS: dict[str, type[Agent]] = {"react": ReActAgent, "plan": PlanExecuteAgent}
-_WHOLE = "max_steps max_concurrency max_observation max_answer_tokens model_retries window".split()
-_UNBOUND = "max_calls max_tokens max_repeats max_cost max_seconds".split()
-"""Limits that may be `false` for no limit, because TOML has no null."""
-_OPTIONS: dict[str, Any] = {
-    "system": str,
-    "tools": list[str],
-    "on_change": str,
-    "retry_delay": float,
-    "window": int,
-    "tool_search": bool,
-    "max_offered": int,
-    "output": dict[str, Any] | str,
-    "output_retries": int,
-    "checks": list[dict[str, Any]],
-    "memory": str,
-    "todo": bool,
-    "skills": list[str],
-    "workspace": dict[str, Any],
-    **dict.fromkeys(_WHOLE, int),
-    **dict.fromkeys(("max_calls", "max_tokens", "max_repeats"), int | None),
-    **dict.fromkeys(("max_cost", "max_seconds"), float | None),
-}
-_OF_WORKSPACE = ("path", "write", "shell")
-_OF_PLAN: dict[str, Any] = {"max_task_steps": int, "max_parallel": int}
-_OF_REACT: dict[str, Any] = {"handoffs": list[str], "max_handoffs": int, "return_to": str}
-_SHOWN = {
-    str: "a text",
-    list[str]: "a list of texts",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    dict[str, Any] | str: "a JSON Schema or the path of its file",
-    dict[str, Any]: 'a table, such as { path = "files", shell = false }',
-    list[dict[str, Any]]: 'a list of tables, such as { check = "pii", on = "output" }',
-}
-
 HOW_TO_DECLARE = (
     'Declare one in clicket.toml: [agents.helper] with model = "openai:NAME" (or "anthropic:NAME"; or "script:answers.json", which '
     "plays answers from a file and needs no key)."
@@ -140,25 +105,12 @@ def chosen(agents: Mapping[str, Agent], settings: Settings, name: str | None = N
     return agents[wanted]
 
 
-def _declared(name: str, table: Any, place: str, known_tools: Collection[str] | None) -> Declared:
-    if not isinstance(table, Mapping):
-        raise UsageError(f'{place}: an agent is a table, such as model = "openai:NAME", not {table!r:.60}.')
-    kind = table.get("kind", "react")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        near = did_you_mean(str(kind), _KINDS)
-        raise UsageError(f"{place}: there is no kind of agent {kind!r:.60}.{near} Known: {', '.join(_KINDS)}.")
-    options = {**_OPTIONS, **(_OF_PLAN if kind == "plan" else _OF_REACT)}
-    known = ("kind", "model", *(("executor",) if kind == "plan" else ()), *options)
-    for key in table:
-        if key not in known:
-            near = did_you_mean(str(key), known)
-            other = "plan" if key in ("executor", *_OF_PLAN) else "react" if key in _OF_REACT else ""
-            only = f" It is an option of kind = {other!r}." if other else near
-            raise UsageError(f"{place}: unknown key {key!r}.{only} Known: {', '.join(known)}.")
-    if "model" not in table:
+def _declared(name: str, table: AgentTable, place: str, known_tools: Collection[str] | None) -> Declared:
+    given = given_of(table)
+    if "model" not in given:  # `clicket chat --model` may bring one
         raise UsageError(f'{place}: it has no model. Add model = "openai:NAME", "anthropic:NAME" or "script:FILE".')
-    given = {key: _checked(place, key, table[key], options[key]) for key in table if key in options}
-    _check_tools(place, given.get("tools"), known_tools)
+    model, kind = _model(place, "model", given.pop("model")), given.pop("kind", "react")
+    _check_tools(place, given.get("tools", ()), known_tools)
     if isinstance(given.get("output"), str):
         given["output"] = _schema(place, given["output"])
     if "checks" in given:
@@ -168,9 +120,9 @@ def _declared(name: str, table: Any, place: str, known_tools: Collection[str] | 
     brought = _middleware(place, given)
     if brought:
         given["middleware"] = brought
-    if "executor" in table:
-        given["executor"] = _model(place, "executor", table["executor"])
-    return Declared(name=name, kind=kind, model=_model(place, "model", table["model"]), options=given)
+    if "executor" in given:
+        given["executor"] = _model(place, "executor", given["executor"])
+    return Declared(name=name, kind=kind, model=model, options=given)
 
 
 def _middleware(place: str, given: dict[str, Any]) -> list[object]:
@@ -187,32 +139,15 @@ def _middleware(place: str, given: dict[str, Any]) -> list[object]:
             made.append(Skills(*given.pop("skills")))
         key = "workspace"
         if "workspace" in given:
-            options = dict(given.pop("workspace"))
-            for each in options:
-                if each not in _OF_WORKSPACE:
-                    near = did_you_mean(each, _OF_WORKSPACE)
-                    raise UsageError(f"unknown key {each!r}.{near} Known: {', '.join(_OF_WORKSPACE)}.")
-            made.append(Workspace(options.pop("path", ""), **options))
+            options = given_of(given.pop("workspace"))
+            made.append(Workspace(options.pop("path"), **options))
     except UsageError as error:
         raise UsageError(f"{place}: {key}: {error.message}") from None
     return made
 
 
-def _checked(place: str, key: str, value: Any, kind: Any) -> Any:
-    if key in _UNBOUND and (value is False or value is None):
-        return None
-    try:
-        if isinstance(value, bool) and kind is not bool:
-            raise msgspec.ValidationError
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        wanted = next(shown for type_, shown in _SHOWN.items() if kind in (type_, type_ | None))
-        more = ", or false for no limit" if key in _UNBOUND else ""
-        raise UsageError(f"{place}: {key} must be {wanted}{more}, not {value!r:.60}.") from None
-
-
-def _check_tools(place: str, tools: list[str] | None, known: Collection[str] | None) -> None:
-    for tool in tools or ():
+def _check_tools(place: str, tools: Collection[str], known: Collection[str] | None) -> None:
+    for tool in tools:
         if known is not None and tool not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise UsageError(f"{place}: there is no tool {tool!r}.{did_you_mean(tool, known)} Registered: {listed}.")

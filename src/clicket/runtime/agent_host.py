@@ -254,13 +254,13 @@ class Host:
     async def keep(self, data: bytes) -> str:
         engine = self._engine
         name, pieces, _ = await name_of(data)
-        await engine.store.put_artifact(name, pieces, keep_until=engine.clock.now() + engine.limits.memory_retention)
+        await engine.store.put_artifact(name, pieces, keep_until=engine.clock.now() + engine.retention.memory)
         await grant(engine.store, self.caller, name)
         return name
 
     async def keep_files(self, files: Sequence[File]) -> list[FileRef]:
         engine = self._engine
-        until = engine.clock.now() + engine.limits.memory_retention
+        until = engine.clock.now() + engine.retention.memory
         return await keep_files(engine.store, self.caller, files, keep_until=until)
 
     async def read_file(self, artifact: str, most: int) -> bytes:
@@ -284,7 +284,7 @@ class Host:
         engine = self._engine
         with suppress(NotFound):
             await engine.store.read_artifact(artifact, 0, 1)  # a removed artifact must not be created again, and empty
-            until = engine.clock.now() + engine.limits.memory_retention
+            until = engine.clock.now() + engine.retention.memory
             await engine.store.put_artifact(artifact, (), keep_until=until)
         await grant(engine.store, self.caller, artifact)
 
@@ -490,7 +490,7 @@ async def _calls_of_threads(engine: Engine, calls: Sequence[Stored]) -> Collecti
 
 def _idle_before(engine: Engine) -> float:
     """Threads that were not written since then are removed."""
-    return engine.clock.now() - max(engine.limits.memory_retention, engine.limits.retention)
+    return engine.clock.now() - max(engine.retention.memory, engine.retention.age)
 
 
 def _may_be_of_turn(stored: Stored) -> bool:

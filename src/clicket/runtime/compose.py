@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from clicket.engine.spend import BudgetReached
     from clicket.engine.stages import Policy
     from clicket.model.worker import WorkerRole
+    from clicket.safety.credentials import CredentialOptions
     from clicket.safety.vault import Vault
     from clicket.stores.bus import Carrier
     from clicket.tools import Registry, Tool, ToolContext
     from clicket.tools.deps import Factory
     from clicket.tools.search.text_similarity import TextSimilarity
 
-__all__ = ["compose", "open_and_wait", "open_bus", "open_store", "owner_of", "wait_for_store"]
+__all__ = ["compose", "credential_options", "open_and_wait", "open_bus", "open_store", "owner_of", "wait_for_store"]
 
 T = TypeVar("T")
 logger = logging.getLogger("clicket.stores")
@@ -74,7 +75,7 @@ def open_store(settings: Settings) -> Store:
             from clicket.stores.redis import RedisStore
         bus = open_bus(settings)
         timeout = settings.store_timeout
-        return RedisStore(url, durability=durability, timeout=timeout, retention=settings.call_retention, bus=bus)
+        return RedisStore(url, durability=durability, timeout=timeout, retention=settings.retention.age, bus=bus)
     if parts.scheme in ("postgresql", "postgres"):
         with _extra("postgres"):
             from clicket.stores.postgres import PostgresStore
@@ -112,7 +113,18 @@ def open_bus(settings: Settings) -> Carrier | None:
 
 def owner_of(settings: Settings) -> Owner:
     """This process, as a store knows it."""
-    return this_process(settings.lease)
+    return this_process(settings.limits.lease)
+
+
+def credential_options(settings: Settings) -> CredentialOptions:
+    from clicket.safety.credentials import CredentialOptions
+
+    return CredentialOptions(
+        providers=settings.providers,
+        public_url=settings.server.public_url,
+        link_timeout=settings.credentials.link_timeout,
+        wait_timeout=settings.credentials.wait_timeout,
+    )
 
 
 def _shown(url: str) -> str:
@@ -201,7 +213,9 @@ async def compose(
     from clicket.engine import Engine, Setup
     from clicket.engine.executors import check_ray
     from clicket.engine.journal import Observers
+    from clicket.engine.spend.prices import PriceTable
     from clicket.engine.spend.raise_tool import SPEND_EVERY, RaiseBudget
+    from clicket.engine.stages import Policy
     from clicket.safety.vault import Vault, guard_logs, hide_always
     from clicket.telemetry import tracing_for
     from clicket.telemetry.series import SAMPLE_EVERY, Sampler
@@ -214,12 +228,12 @@ async def compose(
     guard_logs()
     hide_always(settings.secrets())
     store = store or open_store(settings)
-    tracing = tracing_for(settings.telemetry, content=settings.telemetry_content)
+    tracing = tracing_for(settings.telemetry.mode, content=settings.telemetry.content)
     observers = Observers() if observers is None else observers
     if tracing is not None:
         tracing.install(observers, registry)
     by_text = (
-        _text_similarity(settings.tool_embedder) if settings.tool_ranking == "embeddings" else None
+        _text_similarity(settings.tool_search.embedder) if settings.tool_search.ranking == "embeddings" else None
     )  # before anything is open: it may be missing
     owner = owner_of(settings)
     await open_and_wait(store, owner, settings)
@@ -235,12 +249,13 @@ async def compose(
         labels=settings.labels,
         gives_away=settings.engine == "workers",
         ray=settings.ray,
-        limits=settings.limits(),
-        policy=policy or settings.declared_policy(),
-        cache=settings.caching(),
-        prices=settings.price_table(),
-        budgets=settings.declared_budgets(),
-        credentials=settings.credentials(),
+        limits=settings.limits,
+        retention=settings.retention,
+        policy=policy or settings.policy or Policy(),
+        cache=settings.cache,
+        prices=PriceTable(settings.prices),
+        budgets=settings.budgets,
+        credentials=credential_options(settings),
         deps=deps or {},
     )
     chance = chance or system.random_generator()  # jitter, not secrets
@@ -250,8 +265,8 @@ async def compose(
     if engine.book.budgets:
         registry.add_inner(RaiseBudget(engine.book))
     _add_tool_search(engine, registry, by_text=by_text)
-    engine.background.every(SPEND_EVERY, "spend", partial(engine.book.sweep, settings.spend_retention))
-    sampler = Sampler(store, engine.clock.now, retention=settings.series_retention)
+    engine.background.every(SPEND_EVERY, "spend", partial(engine.book.sweep, settings.retention.spend))
+    sampler = Sampler(store, engine.clock.now, retention=settings.retention.series)
     engine.background.every(SAMPLE_EVERY, "series", sampler.sample)
     if settings.webhooks:
         await _add_webhooks(engine, settings, observers, vault)
@@ -302,7 +317,7 @@ async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers
     """Without webhooks in the settings nothing of this exists, and no call does more work."""
     from clicket.engine.fleet.worker_list import listed_workers
     from clicket.engine.recovery.chores import SWEEP_EVERY
-    from clicket.telemetry.webhooks import Webhooks, endpoints_of
+    from clicket.telemetry.webhooks import Webhooks
     from clicket.telemetry.webhooks.service import FOLLOW_EVERY, LOOK_EVERY
 
     webhooks = Webhooks(
@@ -310,11 +325,11 @@ async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers
         engine.clock,
         system.random_generator(),
         vault,
-        endpoints_of(settings.webhooks),
+        settings.webhooks,
         me=engine.worker_entry.id,
-        public_url=settings.public_url,
-        link_timeout=settings.approval_link_timeout,
-        retention=settings.notice_retention,
+        public_url=settings.server.public_url,
+        link_timeout=settings.server.approval_link_timeout,
+        retention=settings.retention.notices,
         workers=lambda: listed_workers(engine.store),
         spawn=engine.tasks.spawn,
     )

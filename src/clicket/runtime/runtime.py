@@ -146,7 +146,7 @@ class Runtime:
         engine = self._opened
         self._engine = None
         try:
-            await engine.close(patience=self.settings.close_timeout if patience is None else patience)
+            await engine.close(patience=self.settings.limits.close_timeout if patience is None else patience)
         finally:
             self.observers.close()
 
@@ -454,7 +454,7 @@ class Runtime:
 
     def pin_until(self) -> float:
         """Until when an artifact is kept that is stored now and that no call names: as long as a call that ended now."""
-        return self._opened.clock.now() + self._opened.limits.retention
+        return self._opened.clock.now() + self._opened.retention.age
 
     def arguments_of(self, record: Record) -> tuple[Any, Any, bool]:
         """The arguments and the metadata that a call runs with, unsealed; and whether either is lost."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from clicket.kernel import SearchState
     from clicket.model.document import Citation, Document
     from clicket.model.ports.services import ChatModel, Embedder, SearchEngine
+    from clicket.model.tool_tables import Budget
     from clicket.models.embedding.embedder import TextEmbedder
     from clicket.models.embedding.kinds import embedder_of
     from clicket.search.engines.adapter import as_engine
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from clicket.search.planning import BridgePlanner, CoverageAnalyzer
     from clicket.search.protocols import Analyzer, Collection, Planner, Ranker, Synthesizer
     from clicket.search.ranking import LinkRanker
-    from clicket.search.run.budget import Budget
     from clicket.search.run.checkpoints import Checkpoints, FileCheckpoints, MemoryCheckpoints
     from clicket.search.synthesis import ExtractiveSynthesizer
     from clicket.search.tool.tool import deep_search, deep_search_stream
@@ -89,7 +89,7 @@ _HOMES = {
     "clicket.search.protocols": "Analyzer Collection Planner Ranker Synthesizer",
     "clicket.search.ranking": "LinkRanker",
     "clicket.search.run.checkpoints": "Checkpoints FileCheckpoints MemoryCheckpoints",
-    "clicket.search.run.budget": "Budget",
+    "clicket.model.tool_tables": "Budget",
     "clicket.search.synthesis": "ExtractiveSynthesizer",
     "clicket.search.tool.tool": "deep_search deep_search_stream",
 }

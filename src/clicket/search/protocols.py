@@ -10,7 +10,6 @@ from clicket.model.document import Document
 from clicket.search.findings import Analysis, Findings, Synthesis
 
 __all__ = [
-    "MAX_QUERIES",
     "Analyzer",
     "Collection",
     "Planner",
@@ -19,10 +18,6 @@ __all__ = [
     "has_terms_alone",
     "is_collection",
 ]
-
-
-MAX_QUERIES = 5
-"""New queries of one round; a budget may set less, not more."""
 
 
 class Planner(Protocol):

@@ -158,8 +158,8 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         return runtime.store
 
     shutdown = Shutdown()
-    oauth = runtime.settings.declared_oauth()
-    challenges = Challenges(oauth, runtime.settings.public_url)
+    oauth = runtime.settings.oauth
+    challenges = Challenges(oauth, runtime.settings.server.public_url)
     access_tokens = None if oauth is None else AccessTokens(ResourceServer(oauth), challenges)
     authenticator = Authenticator(runtime, store, options.api_keys, access_tokens)
     revocation = RevocationWatch(authenticator)

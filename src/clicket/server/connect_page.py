@@ -96,7 +96,7 @@ class ConnectPageHandlers:
         return _html(200, message_page("connected", language))
 
     def _redirect(self, start: Start) -> Response:
-        base = urlsplit(self._runtime.settings.public_url or "")
+        base = urlsplit(self._runtime.settings.server.public_url or "")
         cookie = (
             f"{start.cookie_name}={start.cookie}; Path={base.path.rstrip('/')}/connect/callback; Max-Age={start.seconds}; HttpOnly; "
             f"SameSite=Lax{'; Secure' if base.scheme == 'https' else ''}"

@@ -108,7 +108,7 @@ def _asset(name: str, kind: bytes) -> Operation:
 
 def _retention(settings: Settings) -> Retention:
     return Retention(
-        seconds=settings.call_retention, bytes=settings.call_retention_bytes, calls=settings.retention_calls
+        seconds=settings.retention.age, bytes=settings.retention.most_bytes, calls=settings.retention.calls
     )
 
 

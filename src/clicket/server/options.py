@@ -65,7 +65,7 @@ def with_settings(options: Options | None, settings: Settings) -> Options:
     """The options with the keys, hosts and origins of the settings added. So a server whose settings name keys always needs one,
     whatever options are given in Python."""
     options = options or Options()
-    both = {name: (*getattr(settings, name), *getattr(options, name)) for name in _FROM_SETTINGS}
-    if settings.public_url is not None:  # links to the approver page lead to this name
-        both["allowed_hosts"] = (*both["allowed_hosts"], urlsplit(settings.public_url).hostname or "")
+    both = {name: (*getattr(settings.server, name), *getattr(options, name)) for name in _FROM_SETTINGS}
+    if settings.server.public_url is not None:  # links to the approver page lead to this name
+        both["allowed_hosts"] = (*both["allowed_hosts"], urlsplit(settings.server.public_url).hostname or "")
     return msgspec.structs.replace(options, **{name: tuple(dict.fromkeys(values)) for name, values in both.items()})

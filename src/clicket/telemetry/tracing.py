@@ -88,7 +88,7 @@ def instrument(
     Without providers, the program's global ones are used. `content`: also write arguments and results into the spans, as they are
     on record (None: as the setting `telemetry_content` says). A second call replaces the providers of the first.
     """
-    with_content = runtime.settings.telemetry_content if content is None else content
+    with_content = runtime.settings.telemetry.content if content is None else content
     _require_opentelemetry()
     from clicket.telemetry.otel import Tracing
 

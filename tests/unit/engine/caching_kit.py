@@ -7,13 +7,14 @@ from typing import Any
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.engine.cache.caching import CacheOptions, Caching
+from clicket.engine.cache.caching import Caching
 from clicket.engine.cache.single_flight import SingleFlight
 from clicket.engine.lifecycle.ending import result_from
 from clicket.engine.live_call import Call
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.kernel import State
 from clicket.model.codec import encode
+from clicket.model.config import CacheOptions
 from clicket.ports import CacheItem, Found
 
 __all__ = ["Parts", "Slots", "look", "own", "plain", "windowed"]

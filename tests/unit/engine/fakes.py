@@ -23,11 +23,11 @@ from clicket.engine.phase import Phase
 from clicket.engine.records.arguments import ArgumentsOnRecord
 from clicket.engine.records.requests import Requests
 from clicket.engine.records.stored_calls import StoredCalls
-from clicket.engine.slots.limits import Limits
 from clicket.engine.slots.plans import Plans
 from clicket.engine.stages import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.errors import ClicketError
 from clicket.model import Event, Record, ToolCall, fold, rows_of
+from clicket.model.config import Limits
 from clicket.model.worker import WorkerInfo
 from clicket.ports import Append, Done, NoNotices, Owner, Stored
 from clicket.runtime.settings import Settings
@@ -165,7 +165,7 @@ class Lower:
         self.clock, self.store, self.vault = StepClock(), store or SharedStore(), vault or Vault()
         self.spawned: list[asyncio.Task[Any]] = []
         self.log: list[tuple[str, Any]] = []
-        self.limits = limits or Settings().limits()
+        self.limits = limits or Settings().limits
         self.policy = policy or Policy()
         self.registry = Registry(tools)
         self.on_request: Callable[[Entry, list[Event]], None] = lambda entry, events: None
@@ -212,6 +212,7 @@ class Lower:
         anything: Any = Recorder()
         self.core = Core(
             store=self.store, clock=self.clock, spawn=self.spawn, registry=self.registry, policy=self.policy, limits=self.limits,
+            retention=Settings().retention,
             phase=self.phase, shares=True, gives_away=False, inputs=self.inputs, journal=self.journal, pipeline=self.pipeline,
             live=self.live, limiter=self.limiter, timers=self.timers, plans=self.plans, queues=self.queues,
             hub=Recorder(ended=lambda call: self.log.append(("ended", call)), degraded={"a thread"}),  # type: ignore[arg-type]

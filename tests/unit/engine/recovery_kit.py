@@ -13,9 +13,9 @@ from clicket.engine.live_call import Call, Question
 from clicket.engine.people.questions import ask_for_approval
 from clicket.engine.recovery.recovered import Recovered
 from clicket.engine.recovery.recovery import Recovery
-from clicket.engine.slots.limits import Limits
 from clicket.engine.stages import Policy
 from clicket.model import Record
+from clicket.model.config import Limits
 from clicket.ports import Stored
 
 __all__ = ["Parts", "asked", "asking", "failing", "plain", "repeatable", "rerun", "secretive"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.engine.caching_kit import Parts
 
-from clicket.engine.cache.caching import CacheOptions
 from clicket.kernel import State
+from clicket.model.config import CacheOptions
 
 # Keys.
 

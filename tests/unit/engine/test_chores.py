@@ -12,11 +12,12 @@ from tests.scenarios.kit import make, sqlite_url
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import Settings, tool
-from clicket.engine import CacheOptions
+from clicket.engine.cache.caching import ttl_of
 from clicket.engine.cache.kept_outcomes import KeptOutcomes
 from clicket.engine.recovery.chores import Chores
 from clicket.engine.recovery.recovered import Recovered
 from clicket.errors import StoreUnavailable
+from clicket.model.config import CacheOptions
 from clicket.ports import Keep, Sweep
 from clicket.testing import StepClock, memory_runtime
 
@@ -103,10 +104,10 @@ def test_how_long_results_are_served() -> None:
     async def own() -> None: ...
 
     tools: Any = {each.name: each for each in (deep_search, other, own, echo)}
-    defaults, given = CacheOptions(), Settings(cache_ttl={"other": 9.0, "own": 9.0, "default": 4.0}).caching()
-    assert [defaults.ttl_of(each) for each in tools.values()] == [7200.0, 300.0, 2.0, None]
-    assert [given.ttl_of(each) for each in tools.values()] == [7200.0, 9.0, 2.0, None]
-    assert CacheOptions(enabled=False).ttl_of(tools["own"]) is None
+    defaults, given = CacheOptions(), Settings(cache_ttl={"other": 9.0, "own": 9.0, "default": 4.0}).cache
+    assert [ttl_of(defaults, each) for each in tools.values()] == [7200.0, 300.0, 2.0, None]
+    assert [ttl_of(given, each) for each in tools.values()] == [7200.0, 9.0, 2.0, None]
+    assert ttl_of(CacheOptions(enabled=False), tools["own"]) is None
 
 
 # Alone, with narrow fakes.

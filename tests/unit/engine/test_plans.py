@@ -34,7 +34,7 @@ def isolated() -> str:
     return ""
 
 
-LIMITS = Settings(max_concurrency=10, worker_threads=4, worker_processes=3).limits()
+LIMITS = Settings(max_concurrency=10, worker_threads=4, worker_processes=3).limits
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ async def test_what_a_call_needs(name: str, lane: str, needs: Any) -> None:
 
 
 async def test_a_bound_per_thread_counts_one_threads_calls() -> None:
-    low = Lower(plain, limits=Settings(max_thread_concurrency=2).limits())
+    low = Lower(plain, limits=Settings(max_thread_concurrency=2).limits)
     one, two = low.admitted("plain", thread="t1", caller="ann"), low.admitted("plain", thread="t2", caller="ann")
     assert one.plan.needs[-1] == ("thread", "ann", "t1", 2)
     assert two.plan.needs[-1] == ("thread", "ann", "t2", 2)

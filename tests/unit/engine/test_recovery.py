@@ -139,7 +139,7 @@ async def test_a_call_in_doubt_keeps_its_deadline_while_a_person_is_asked() -> N
 
 
 async def test_a_call_that_kills_its_workers_is_not_tried_for_ever() -> None:
-    parts = Parts(limits=Settings(max_claims=3).limits())
+    parts = Parts(limits=Settings(max_claims=3).limits)
     call = parts.running("repeatable")
     for death in (1, 2):
         assert (await parts.recover(call))[0] == "rerun", death
@@ -153,7 +153,7 @@ async def test_a_call_that_kills_its_workers_is_not_tried_for_ever() -> None:
 
 
 async def test_waiting_while_workers_die_is_no_death_of_the_call() -> None:
-    parts = Parts(limits=Settings(max_claims=2).limits())
+    parts = Parts(limits=Settings(max_claims=2).limits)
     call = parts.pending("plain")
     for _ in range(6):
         assert (await parts.recover(call))[0] == "queued"

@@ -14,9 +14,9 @@ from clicket.engine.lifecycle.running import Running
 from clicket.engine.live_call import Call
 from clicket.engine.local.loop_share import LoopShare
 from clicket.engine.local.tasks import Tasks
-from clicket.engine.slots.limits import Limits
 from clicket.errors import QueueFull
 from clicket.kernel import State
+from clicket.model.config import Limits
 from clicket.ports import Duplicate
 from clicket.runtime.settings import Settings
 
@@ -87,7 +87,7 @@ async def test_a_call_with_a_slot_runs_in_a_task_of_its_own() -> None:
 
 
 async def test_a_call_without_a_slot_is_durable_and_does_not_wait_for_ever() -> None:
-    parts = Parts(Settings(max_concurrency=1, queue_timeout=30.0).limits())
+    parts = Parts(Settings(max_concurrency=1, queue_timeout=30.0).limits)
     first, second = parts.admitted("echo", id="a"), parts.admitted("echo", id="b")
     parts.slow()
     parts.running_part.take_slot(first)
@@ -102,7 +102,7 @@ async def test_a_call_without_a_slot_is_durable_and_does_not_wait_for_ever() -> 
 
 async def test_the_time_in_the_queue_counts_from_when_the_call_gets_there() -> None:
     """Before that it may have waited for a person, or for a process."""
-    parts = Parts(Settings(max_concurrency=1, queue_timeout=30.0).limits())
+    parts = Parts(Settings(max_concurrency=1, queue_timeout=30.0).limits)
     call = parts.queued("echo")
     parts.clock.advance(20.0)
     parts.running_part.wait_in_queue(call)
@@ -113,7 +113,7 @@ async def test_the_time_in_the_queue_counts_from_when_the_call_gets_there() -> N
 
 
 async def test_a_full_queue_leaves_no_trace_of_a_new_call_and_takes_one_that_exists() -> None:
-    parts = Parts(Settings(max_concurrency=1).limits(), max_queue=0)
+    parts = Parts(Settings(max_concurrency=1).limits, max_queue=0)
     old = parts.pending("echo", id="old")
     parts.limiter.used[old.plan.needs[0]] = 1
     new = parts.admitted("echo", id="new")
@@ -200,7 +200,7 @@ async def test_a_caller_that_leaves_before_the_start_leaves_no_work_behind() -> 
 
 
 async def test_a_caller_that_leaves_a_queued_call_cancels_it() -> None:
-    parts = Parts(Settings(max_concurrency=1).limits())
+    parts = Parts(Settings(max_concurrency=1).limits)
     call = parts.queued("echo", in_callers_task=True)
     running = asyncio.ensure_future(parts.running_part.run(call))
     await parts.settle()

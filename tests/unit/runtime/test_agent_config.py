@@ -204,3 +204,11 @@ def test_skills_and_a_workspace(model: str, tmp_path: Path) -> None:
 def test_wrong_skills_and_workspaces(model: str, key: str, value: Any, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         made({"a": {"model": model, key: value}})
+
+
+def test_a_table_without_a_model_can_be_completed() -> None:
+    """As `clicket chat --model` does."""
+    settings = Settings(store="memory://", agents={"a": {"system": "Be brief."}})
+    assert settings.replace(agents={"a": {**settings.values["agents"]["a"], "model": "x"}}).agents["a"].model == "x"
+    with pytest.raises(UsageError, match=r"\[agents.a\] of Settings: it has no model"):
+        agents_of(Runtime(settings=settings))

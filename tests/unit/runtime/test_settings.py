@@ -21,9 +21,9 @@ def test_the_defaults_are_the_documented_ones() -> None:
     settings = Settings.load(environ={}, file=None)
     assert settings.store == "sqlite:///.clicket/clicket.db"
     assert settings.durability == "process"
-    assert (settings.max_concurrency, settings.worker_threads) == (10, 4)
-    assert settings.lease == 10
-    assert settings.retention is None
+    assert (settings.limits.max_concurrency, settings.limits.worker_threads) == (10, 4)
+    assert settings.limits.lease == 10
+    assert settings.shown()["retention"] is None
     assert settings.origins == {}
 
 
@@ -38,19 +38,19 @@ def test_the_defaults_are_the_documented_ones() -> None:
     ],
 )
 def test_calls_are_kept_longer_where_accounts_are_kept(store: str, seconds: float, most: int | None) -> None:
-    limits = Settings(store=store).limits()
-    assert (limits.retention, limits.retention_bytes) == (seconds, most)
-    assert Settings(store="memory://").replace(store=store).limits() == limits, "of the store that is used in the end"
-    own = Settings(store=store, retention=5.0, retention_bytes=7).limits()
-    assert (own.retention, own.retention_bytes) == (5.0, 7)
-    assert Settings(store=store, retention_bytes=0).limits().retention_bytes is None, "0: no bound"
+    kept = Settings(store=store).retention
+    assert (kept.age, kept.most_bytes) == (seconds, most)
+    assert Settings(store="memory://").replace(store=store).retention == kept, "of the store that is used in the end"
+    own = Settings(store=store, retention=5.0, retention_bytes=7).retention
+    assert (own.age, own.most_bytes) == (5.0, 7)
+    assert Settings(store=store, retention_bytes=0).retention.most_bytes is None, "0: no bound"
 
 
 def test_each_source_wins_over_the_one_before(tmp_path: Path) -> None:
     path = write(tmp_path, 'store = "memory://"\nmax_concurrency = 3\nlease = 4\n')
     environ = {"CLICKET_MAX_CONCURRENCY": "5", "CLICKET_LEASE": "6.5", "OTHER": "x"}
     settings = Settings.load(file=path, environ=environ, lease=7, durability=None)
-    assert (settings.store, settings.max_concurrency, settings.lease) == ("memory://", 5, 7)
+    assert (settings.store, settings.limits.max_concurrency, settings.limits.lease) == ("memory://", 5, 7)
     assert settings.origins == {
         "store": str(path),
         "max_concurrency": "CLICKET_MAX_CONCURRENCY",
@@ -60,9 +60,9 @@ def test_each_source_wins_over_the_one_before(tmp_path: Path) -> None:
 
 def test_the_file_is_found_here_or_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "max_concurrency = 3\n")
-    assert Settings.load(environ={"CLICKET_CONFIG": str(tmp_path / "clicket.toml")}).max_concurrency == 3
+    assert Settings.load(environ={"CLICKET_CONFIG": str(tmp_path / "clicket.toml")}).limits.max_concurrency == 3
     monkeypatch.chdir(tmp_path)
-    assert Settings.load(environ={}).max_concurrency == 3
+    assert Settings.load(environ={}).limits.max_concurrency == 3
 
 
 def test_text_of_the_environment_is_converted() -> None:
@@ -76,8 +76,9 @@ def test_text_of_the_environment_is_converted() -> None:
         }
     )
     assert settings.tools == ("a:b", "c:d")
-    assert settings.queue_timeout is None
-    assert (settings.cancel_grace, settings.max_thread_concurrency, settings.durability) == (0.5, 2, "power")
+    assert settings.limits.queue_timeout is None
+    limits = settings.limits
+    assert (limits.cancel_grace, limits.max_thread_concurrency, settings.durability) == (0.5, 2, "power")
 
 
 @pytest.mark.parametrize(
@@ -140,14 +141,14 @@ def test_settings_are_frozen_and_arguments_of_the_runtime_win() -> None:
     with pytest.raises(AttributeError):
         settings.store = "x"  # type: ignore[misc]  # the point
     rt = Runtime(store="sqlite:///x.db", settings=settings)
-    assert (rt.settings.store, rt.settings.max_concurrency) == ("sqlite:///x.db", 2)
+    assert (rt.settings.store, rt.settings.limits.max_concurrency) == ("sqlite:///x.db", 2)
 
 
 def test_limits_carry_every_bound_over() -> None:
-    limits = Settings(max_concurrency=2, max_queue=3, worker_memory=5, cancel_grace=0.1, retention=9.0).limits()
+    limits = Settings(max_concurrency=2, max_queue=3, worker_memory=5, cancel_grace=0.1).limits
     assert (limits.max_concurrency, limits.max_queue, limits.worker_memory) == (2, 3, 5)
-    assert (limits.cancel_grace, limits.retention) == (0.1, 9.0)
-    memory = Settings().limits().worker_memory
+    assert limits.cancel_grace == 0.1
+    memory = Settings().limits.worker_memory
     assert memory is None or memory > 0
 
 
@@ -198,7 +199,7 @@ def test_a_policy_that_came_out_empty_does_not_open_what_the_file_closed(tmp_pat
     for text in ("", "  "):
         with pytest.raises(UsageError, match="it is empty"):
             Settings.load(file=file, environ={"CLICKET_POLICY": text})
-    assert Settings.load(file=file, environ={"CLICKET_POLICY": "{}"}).policy == {}
+    assert Settings.load(file=file, environ={"CLICKET_POLICY": "{}"}).policy.is_open
 
 
 @pytest.mark.parametrize("name", ["calls.db", "./deep/calls.db", "{tmp}/calls.db", "odd ?#%41.db"])

@@ -133,7 +133,11 @@ async def test_a_memory_runtime_reads_no_environment(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CLICKET_STORE", "nonsense://")
     monkeypatch.setenv("CLICKET_MAX_CONCURRENCY", "77")
     async with memory_runtime([flaky], max_queue=3) as rt:
-        assert (rt.settings.store, rt.settings.max_concurrency, rt.settings.max_queue) == ("memory://", 10, 3)
+        assert (rt.settings.store, rt.settings.limits.max_concurrency, rt.settings.limits.max_queue) == (
+            "memory://",
+            10,
+            3,
+        )
 
 
 async def test_durations_are_those_of_the_clock() -> None:

@@ -25,8 +25,9 @@ from clicket.adapters.mcp.process_ancestry import declaration_id, is_descended_f
 from clicket.adapters.mcp.remote_requests import RemoteRequests, Sampler
 from clicket.adapters.mcp.tool_list import read_tool_list, warn_of_left_out
 from clicket.adapters.mcp.transports import over_http, over_stdio
-from clicket.errors import ClicketError, UsageError, did_you_mean
+from clicket.errors import ClicketError, UsageError
 from clicket.runtime.runtime import Runtime
+from clicket.runtime.settings.tables import McpServerTable, given_of
 from clicket.tools.check import bound_schema
 
 __all__ = ["McpServer", "declared_servers", "join_declared", "mcp_tools"]
@@ -43,10 +44,6 @@ _MAX_LISTING = 10.0
 _MODES = {"auto": "auto", "2025-11-25": "legacy", "2026-07-28": "2026-07-28"}
 """Protocol versions, and the SDK's names for them."""
 _CANCEL_TIMEOUT = 10.0
-_KEYS = (
-    "url headers credentials command args env cwd prefix connect_timeout trust_hints options max_tools protocol questions "
-    "question_timeout roots"
-).split()
 
 
 class McpServer:
@@ -359,32 +356,15 @@ async def mcp_tools(*servers: McpServer) -> list[ImportedTool]:
 # Servers that the settings declare.
 
 
-def declared_servers(declared: Mapping[str, Any]) -> list[McpServer]:
+def declared_servers(declared: Mapping[str, McpServerTable]) -> list[McpServer]:
     """The servers of `[mcp.servers.NAME]` in `clicket.toml`. `${NAME}` in a header or variable is read from the environment."""
-    servers = declared.get("servers", {})
-    if not isinstance(servers, Mapping):
-        raise UsageError("[mcp] servers must be tables: [mcp.servers.NAME] with url = … or command = […].")
-    return [_server_of(name, values) for name, values in servers.items()]
+    return [_server_of(name, given_of(table)) for name, table in declared.items()]
 
 
-def _server_of(name: str, values: Any) -> McpServer:
-    if not isinstance(values, Mapping):
-        raise UsageError(f"[mcp.servers.{name}] must be a table with url = … or command = […].")
-    for key in values:
-        if key not in _KEYS:
-            raise UsageError(
-                f"[mcp.servers.{name}]: unknown key {key!r}.{did_you_mean(key, _KEYS)} Known: {', '.join(_KEYS)}."
-            )
-    given = dict(values)
-    for key in ("headers", "env"):
-        if key in given:
-            if not isinstance(given[key], Mapping):
-                raise UsageError(f"[mcp.servers.{name}]: {key} must be a table of names and texts.")
-            given[key] = {each: _expanded(name, str(value)) for each, value in dict(given[key]).items()}
-    try:
-        return McpServer(name, **given)
-    except TypeError as error:
-        raise UsageError(f"[mcp.servers.{name}]: {error}.") from None
+def _server_of(name: str, given: dict[str, Any]) -> McpServer:
+    for key in given.keys() & {"headers", "env"}:
+        given[key] = {each: _expanded(name, str(value)) for each, value in given[key].items()}
+    return McpServer(name, **given)
 
 
 def _expanded(name: str, text: str) -> str:
@@ -402,9 +382,8 @@ async def join_declared(runtime: Runtime) -> list[McpServer]:
 
     A process that was started because of the same declaration starts none of its servers.
     """
-    declared = getattr(runtime.settings, "mcp", {})
-    servers = declared_servers(declared)
-    declaration = declaration_id(declared)
+    servers = declared_servers(runtime.settings.mcp)
+    declaration = declaration_id(runtime.settings.values.get("mcp", {}))
     if servers and is_descended_from(declaration):
         logger.warning(
             "This process was started for one of the servers in [mcp.servers], and has the same settings: their tools are "

@@ -161,7 +161,7 @@ def _base(
         **({"statusMessage": message} if message else {}),
         "createdAt": iso_time(first.created_at),
         "lastUpdatedAt": iso_time(current.updated_at or current.created_at),
-        "ttlMs": max(int(request.runtime.settings.call_retention * 1_000), 1),
+        "ttlMs": max(int(request.runtime.settings.retention.age * 1_000), 1),
         "pollIntervalMs": POLL_MS,
     }
 

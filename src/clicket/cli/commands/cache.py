@@ -34,7 +34,7 @@ async def stats(session: Session) -> None:
             found = await runtime.cache.stats()
     lookups = found.hits + found.misses
     rate = found.hits / lookups if lookups else None
-    most = session.settings.cache_max_bytes
+    most = session.settings.cache.max_bytes
     if terminal.json:
         terminal.print_json({**msgspec.to_builtins(found), "hit_rate": rate, "max_bytes": most})
         return

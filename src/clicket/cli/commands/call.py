@@ -158,7 +158,7 @@ async def interrupted(runtime: Runtime, terminal: Terminal, handle: Handle, *, m
         return
     await runtime.cancel(id, thread=thread, reason="interrupted at the terminal")
     with suppress(TimeoutError):
-        async with asyncio.timeout(runtime.settings.close_timeout):
+        async with asyncio.timeout(runtime.settings.limits.close_timeout):
             await handle.result()
     record = await runtime.get(id, thread=thread)
     if terminal.json:

@@ -116,9 +116,7 @@ def _declared(runtime: Runtime, name: str | None, given: dict[str, Any]) -> Decl
             listed = ", ".join(map(repr, settings.agents))
             raise UsageError(f"there are several agents ({listed}); name one with --agent, or set default_agent.")
         wanted = _UNNAMED
-    table = settings.agents.get(wanted, {})
-    if not isinstance(table, dict):
-        table = {"model": table}  # refused below, with its place
+    table = settings.values.get("agents", {}).get(wanted, {})
     if "model" not in {**table, **given}:
         raise UsageError(_NO_MODEL)
     alone = settings.replace(agents={wanted: {**table, **given}}, default_agent=wanted)

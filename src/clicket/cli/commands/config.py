@@ -9,8 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.session import Session
-from clicket.runtime.settings import HIDDEN, SECRET_NAMES
-from clicket.safety.vault import hide
 
 __all__ = ["config"]
 
@@ -18,11 +16,7 @@ __all__ = ["config"]
 def config(session: Session) -> None:
     """Show each setting and the source of its value."""
     terminal, settings = session.terminal, session.settings
-    values: dict[str, Any] = msgspec.to_builtins(settings)
-    del values["origins"]
-    values["store"] = session.store_url
-    values["agents"], values["oauth"] = hide(settings.agents), settings.shown_oauth
-    values.update({name: HIDDEN for name in SECRET_NAMES if values.get(name)})
+    values = settings.shown()
     if terminal.json:
         terminal.print_json(
             {name: {"value": value, "origin": settings.origins.get(name, "default")} for name, value in values.items()}

@@ -51,7 +51,7 @@ async def gc(
 ) -> None:
     """Remove ended calls and their artifacts that are older than the retention, or exceed another limit."""
     terminal = session.terminal
-    age = session.settings.call_retention if older_than is None else parse_duration(older_than)
+    age = session.settings.retention.age if older_than is None else parse_duration(older_than)
     given = {
         "calls": keep_calls,
         "bytes": None if keep_bytes is None else parse_size(keep_bytes),

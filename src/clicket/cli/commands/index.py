@@ -17,6 +17,7 @@ from clicket.cli.progress_bar import ProgressBar
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import NotFound, UsageError
+from clicket.model.tool_tables import INDEX, SearchTable
 from clicket.system.private_files import make_folder
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def index(
 
     Hidden files and folders, node_modules, __pycache__ and site-packages are left out; links are not followed.
     """
-    path = index or Path(session.settings.search.get("index") or _default())
+    declared = session.settings.search or SearchTable()
+    path = index or Path(declared.index)
     if status and remove:
         raise UsageError("--status changes nothing; leave it out to use --remove.")
     if status or remove:
@@ -70,14 +72,8 @@ def index(
             else:
                 _remove(session.terminal, path, opened, folders or [])
         return
-    wanted = embedder or session.settings.search.get("embedder")
+    wanted = embedder or declared.embedder
     _update(session.terminal, path, folders or [], only, exclude, embedder=wanted)
-
-
-def _default() -> str:
-    from clicket.search.tool.options import INDEX
-
-    return INDEX
 
 
 def _opened(path: Path, **options: Any) -> Index:
@@ -130,7 +126,7 @@ def _update(
             _print_report(terminal, one, report)
         terminal.write(f"{path}: {_summary(found)}\n")
         if found.documents:
-            where = "" if str(path) == _default() else f" --index {path}"
+            where = "" if str(path) == INDEX else f" --index {path}"
             terminal.say(f'Next: clicket search{where} "your question"', style="bright_black")
     if not found.documents:
         if not terminal.json:

@@ -152,7 +152,7 @@ def _say_draining(runtime: Runtime, shutdown: ShutdownSignals, terminal: Termina
     running = sum(1 for call in runtime.held_calls() if call.is_running)
     if shutdown.signal is not None and running and not terminal.json:
         terminal.say(
-            f"{shutdown.signal.name}: {running} running calls get {duration(runtime.settings.close_timeout)} to finish, "
+            f"{shutdown.signal.name}: {running} running calls get {duration(runtime.settings.limits.close_timeout)} to finish, "
             "the others are handed back. A second signal ends the process at once.",
             style="yellow",
         )

@@ -66,9 +66,9 @@ async def report(
         terminal.say(_no_calls(session, tool, since), style=_GREY)
         return
     _print(terminal, found, figures, anomalies, alone=tool is not None)
-    if since is not None and time.time() - (begin or 0.0) > session.settings.call_retention:
+    if since is not None and time.time() - (begin or 0.0) > session.settings.retention.age:
         terminal.say(
-            f"calls that ended more than {duration(session.settings.call_retention)} ago may have been removed (`retention`); "
+            f"calls that ended more than {duration(session.settings.retention.age)} ago may have been removed (`retention`); "
             "the totals without --since include them.",
             style="yellow",
         )

@@ -135,7 +135,7 @@ def _arguments(words: list[str], max_loop: int | None) -> dict[str, Any]:
 
 def _check_index(setup: Setup) -> None:
     """Refuse before a call is made."""
-    from clicket.search.tool.options import INDEX
+    from clicket.model.tool_tables import INDEX
 
     if setup.needs_index and not Path(setup.index).exists():
         where = "" if setup.index == INDEX else f" --index {setup.index}"

@@ -43,7 +43,7 @@ async def spend(
     found = SpendReport(by="day")
     if session.store_exists:
         async with session.reader() as reader:
-            book = SpendReader.over(reader.store, session.settings.declared_budgets())
+            book = SpendReader.over(reader.store, session.settings.budgets)
             found = await book.report(by, since=begin, caller=caller, thread=thread, agent=agent)  # type: ignore[arg-type]  # it is checked there
     terminal = session.terminal
     if terminal.json:

@@ -6,43 +6,32 @@ credentials of their caller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from clicket.engine.live_call import Call
 from clicket.kernel import State
 from clicket.model.codec import canonical, encode
+from clicket.model.config import CacheOptions
 from clicket.model.ports import CachedResults, CacheItem, CacheUse, Clock
 from clicket.tools import Tool
 
-__all__ = ["CacheOptions", "Caching"]
+__all__ = ["Caching", "ttl_of"]
 
 _TTL = {"code_interpreter": 1800.0, "deep_search": 7200.0, "file_operation": 600.0, "web_scraping": 900.0}
 _SWEEP_STEP = 200
 
 
-class CacheOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How results are cached in one runtime."""
-
-    enabled: bool = True
-    scope: Literal["caller", "thread"] = "caller"
-    max_bytes: int = 64 * 1024 * 1024
-    ttl: Mapping[str, float] = {}
-    """Seconds by tool name, for tools with `cache=True`; `default` is for those that are not named."""
-
-    def ttl_of(self, tool: Tool) -> float | None:
-        """Seconds for which results of a tool may be served; None: never."""
-        options = tool.options
-        if not self.enabled or not options.cache or options.real_time or options.sensitive:
-            return None
-        if tool.traits.one_call_per_thread:  # it has a session: its output depends on more than its arguments
-            return None
-        if options.cache is not True:
-            return float(options.cache)
-        return self.ttl.get(tool.name) or _TTL.get(tool.name) or self.ttl.get("default") or 300.0
+def ttl_of(cache: CacheOptions, tool: Tool) -> float | None:
+    """Seconds for which results of a tool may be served; None: never."""
+    options = tool.options
+    if not cache.enabled or not options.cache or options.real_time or options.sensitive:
+        return None
+    if tool.traits.one_call_per_thread:  # it has a session: its output depends on more than its arguments
+        return None
+    if options.cache is not True:
+        return float(options.cache)
+    return cache.ttl.get(tool.name) or _TTL.get(tool.name) or cache.ttl.get("default") or 300.0
 
 
 class Caching:
@@ -68,7 +57,7 @@ class Caching:
 
     def _ttl(self, tool: Tool) -> float | None:
         if tool not in self._ttls:
-            self._ttls[tool] = self.options.ttl_of(tool)
+            self._ttls[tool] = ttl_of(self.options, tool)
         return self._ttls[tool]
 
     def _key(self, call: Call, tool: Tool) -> str:

@@ -52,7 +52,7 @@ class Chores:
         self._live = core.live
         self._claimer = core.claimer
         self._requests = core.requests
-        self._limits = core.limits
+        self._retention = core.retention
         self._costs = core.costs
         self._phase = core.phase
         self._spawn = core.spawn
@@ -139,15 +139,15 @@ class Chores:
 
     def keep(self, since: float | None = None) -> Keep:
         """The runtime's bounds; `since` replaces the configured age."""
-        limits = self._limits
+        kept = self._retention
         now = self._clock.now()
         return Keep(
-            since=now - limits.retention if since is None else since,
-            calls=limits.retention_calls,
-            bytes=limits.retention_bytes,
-            thread_calls=limits.thread_retention_calls,
-            thread_bytes=limits.thread_retention_bytes,
-            health_since=now - limits.health_retention,
+            since=now - kept.age if since is None else since,
+            calls=kept.calls,
+            bytes=kept.most_bytes,
+            thread_calls=kept.thread_calls,
+            thread_bytes=kept.thread_bytes,
+            health_since=now - kept.health,
             now=now,
         )
 

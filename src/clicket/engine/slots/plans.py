@@ -7,7 +7,7 @@ from typing import Any
 
 from clicket.engine.executors import PREPARED, RUNTIME, lane_of
 from clicket.engine.live_call import Call, Plan
-from clicket.engine.slots.limits import Limits
+from clicket.model.config import Limits
 from clicket.tools import Registry, Tool
 
 __all__ = ["Plans", "rate_need"]

@@ -3,17 +3,18 @@ may warn, the next ask, and the last stop."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
-from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from clicket.engine.spend.ledger import day_of
 from clicket.errors import UsageError, did_you_mean
 from clicket.model.codec import canonical
 from clicket.model.spend import OnReached, Period, Spender
+from clicket.model.tables import FINITE, tables
 
 __all__ = ["AccountId", "Budget", "accounts_of", "declared_budgets"]
 
@@ -21,19 +22,31 @@ _EACH = ("caller", "agent", "thread")
 _FORMS = "all, caller, agent, thread (each has its own), caller:NAME, agent:NAME or thread:NAME"
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`scope`: `all`; `caller`, `agent` or `thread` for one account of each; or `caller:NAME`, `agent:NAME`, `thread:NAME`.
-
-    `tell_model`: what is left of it is in each request to a model that is charged to it.
-    """
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit of what agents and tools spend in a period."""
 
     scope: str
-    limit_usd: float | None = None
-    limit_tokens: int | None = None
+    """`all`; `caller`, `agent` or `thread` for one account of each; or `caller:NAME`, `agent:NAME`, `thread:NAME`."""
+    limit_usd: Annotated[float, Meta(ge=0, le=FINITE)] | None = None
+    """US dollars. A budget has this limit, the next one, or both."""
+    limit_tokens: Annotated[int, Meta(ge=0)] | None = None
+    """Tokens of models, in and out."""
     period: Period = "month"
+    """`run` is one turn of an agent; days and months are those of UTC."""
     on_reached: OnReached = "stop"
+    """`warn`, `ask` a person for more, or `stop`."""
     name: str = ""
+    """Its name in reports and notices; its scope, period and `on_reached` unless given."""
     tell_model: bool = False
+    """What is left of it is in each request to a model that is charged to it."""
+
+    def __post_init__(self) -> None:
+        kind, colon, name = self.scope.partition(":")
+        if not (self.scope == "all" or self.scope in _EACH or (kind in _EACH and name)):
+            near = did_you_mean(kind, ("all", *_EACH)) if not colon or kind not in _EACH else ""
+            raise UsageError(f"{self.scope!r} is not a scope.{near} Write {_FORMS}.")
+        if self.limit_usd is None and self.limit_tokens is None:
+            raise UsageError("it has no limit. Add limit_usd, limit_tokens or both.")
 
     @property
     def title(self) -> str:
@@ -84,37 +97,5 @@ def _account(scope: str, whose: str, period: Period, spender: Spender, at: float
 
 
 def declared_budgets(given: Any, where: str) -> tuple[Budget, ...]:
-    """Read `[[budgets]]`; a mistake raises `UsageError`, which names its place."""
-    if not isinstance(given, list | tuple):
-        raise UsageError(f"{where}: budgets must be a list of tables. In TOML, write [[budgets]] before each.")
-    made = tuple(_budget(each, f"{where}: budget {number}") for number, each in enumerate(given, start=1))
-    titles = [budget.title for budget in made]
-    for title in titles:
-        if titles.count(title) > 1:
-            raise UsageError(f'{where}: two budgets are called {title!r}. Give each a name of its own: name = "…".')
-    return made
-
-
-def _budget(given: Any, where: str) -> Budget:
-    known = Budget.__struct_fields__
-    if not isinstance(given, Mapping):
-        raise UsageError(f"{where} must be a table with {', '.join(known)}, not {given!r}.")
-    for name in given:
-        if name not in known:
-            raise UsageError(
-                f"{where}: unknown key {name!r}.{did_you_mean(str(name), known)} Known: {', '.join(known)}."
-            )
-    try:
-        budget = msgspec.convert(dict(given), Budget)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}. Scopes are {_FORMS}.") from None
-    kind, colon, name = budget.scope.partition(":")
-    if not (budget.scope == "all" or budget.scope in _EACH or (kind in _EACH and name)):
-        near = did_you_mean(kind, ("all", *_EACH)) if not colon or kind not in _EACH else ""
-        raise UsageError(f"{where}: {budget.scope!r} is not a scope.{near} Write {_FORMS}.")
-    if budget.limit_usd is None and budget.limit_tokens is None:
-        raise UsageError(f"{where}: it has no limit. Add limit_usd, limit_tokens or both.")
-    for value in (budget.limit_usd, budget.limit_tokens):
-        if value is not None and not (isfinite(value) and value >= 0):
-            raise UsageError(f"{where}: a limit is a number of at least 0, not {value!r}.")
-    return budget
+    """Read `[[budgets]]`; a mistake raises `UsageError`, which begins with `where`."""
+    return tables(Budget, given, where, lambda budget: budget.title)

@@ -6,15 +6,15 @@ The table was copied by hand from the vendors' pages in the month `PRICES_DATE`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from math import isfinite
-from typing import Any
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import msgspec
 
-from clicket.errors import UsageError, did_you_mean
+from clicket.errors import UsageError
 from clicket.model.chat import Usage, input_parts
 from clicket.model.spend import NANO
+from clicket.model.tables import FINITE, tables
 
 __all__ = ["PRICES_DATE", "Price", "PriceTable", "declared_prices", "nano_of"]
 
@@ -25,16 +25,28 @@ _MAX_FOUND = 1_000
 _DATED = re.compile(r"[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|latest)\Z")
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Without `cached` and `cache_write`, tokens that the vendor reads from its prompt cache or writes to it cost as much as other input.
-    `max_output`: the most tokens that the model writes in one reply, for reservations."""
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=FINITE)]
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What a million tokens of a model cost, in US dollars."""
 
     model: str
-    input: float
-    output: float
-    cached: float | None = None
-    cache_write: float | None = None
-    max_output: int | None = None
+    """Its name, with or without its vendor: `openai:gpt-4o`, `gpt-4o`."""
+    input: Dollars
+    """Tokens of prompts."""
+    output: Dollars
+    """Tokens of replies."""
+    cached: Dollars | None = None
+    """Tokens that the vendor reads from its prompt cache; as other input unless given."""
+    cache_write: Dollars | None = None
+    """Tokens that it writes to the cache; as other input unless given."""
+    max_output: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    """The most tokens that the model writes in one reply, for reservations."""
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise UsageError("model must not be empty: it is the name of the model.")
 
     def nano(self, usage: Usage) -> int:
         fresh, cached, written = input_parts(usage)
@@ -54,7 +66,7 @@ _BUNDLED = (
 
 
 class PriceTable:
-    """`PriceTable(declared_prices(settings.prices, "clicket.toml"))`. A name is looked up as it is (`openai:gpt-4o-2024-08-06`), then
+    """`PriceTable(settings.prices)`. A name is looked up as it is (`openai:gpt-4o-2024-08-06`), then
     without its vendor, then without its date."""
 
     def __init__(self, given: Iterable[Price] = ()) -> None:
@@ -84,28 +96,5 @@ def nano_of(cost: float) -> int:
 
 
 def declared_prices(given: Any, where: str) -> tuple[Price, ...]:
-    """Read `[[prices]]`; a mistake raises `UsageError`, which names its place."""
-    if not isinstance(given, list | tuple):
-        raise UsageError(f"{where}: prices must be a list of tables. In TOML, write [[prices]] before each.")
-    return tuple(_price(each, f"{where}: price {number}") for number, each in enumerate(given, start=1))
-
-
-def _price(given: Any, where: str) -> Price:
-    known = Price.__struct_fields__
-    if not isinstance(given, Mapping):
-        raise UsageError(f"{where} must be a table with {', '.join(known)}, not {given!r}.")
-    for name in given:
-        if name not in known:
-            raise UsageError(
-                f"{where}: unknown key {name!r}.{did_you_mean(str(name), known)} Known: {', '.join(known)}."
-            )
-    try:
-        price = msgspec.convert(dict(given), Price)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}. It is the price of a million tokens, in US dollars.") from None
-    for value in (price.input, price.output, price.cached or 0.0, price.cache_write or 0.0):
-        if not isfinite(value) or value < 0:
-            raise UsageError(f"{where}: a price is a number of at least 0, not {value!r}.")
-    if not price.model or (price.max_output is not None and price.max_output < 1):
-        raise UsageError(f"{where}: model must not be empty, and max_output must be at least 1.")
-    return price
+    """Read `[[prices]]`; a mistake raises `UsageError`, which begins with `where`."""
+    return tables(Price, given, where)

@@ -69,16 +69,27 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     verdict: Verdict
+    """What becomes of the calls that match."""
     tools: Sequence[str] = ()
+    """Names of tools, or globs."""
     tags: Sequence[str] = ()
+    """Tags of tools."""
     threads: Sequence[str] = ()
+    """Threads of calls."""
     callers: Sequence[str] = ()
+    """Callers of calls."""
     scopes: Sequence[str] = ()
+    """Scopes of callers."""
     when: Sequence[Condition] = ()
+    """Conditions on the arguments, all of which must be met."""
     reason: str = ""
+    """What callers and approvers read."""
     timeout: float | None = None
+    """Seconds that a person has to decide; as in the policy unless given."""
     approvers: int | None = None
+    """How many different people must approve; as in the policy unless given."""
     self_approval: bool | None = None
+    """Whether the caller may approve its own call; as in the policy unless given."""
 
     def __post_init__(self) -> None:
         if self.verdict not in _VERDICTS:

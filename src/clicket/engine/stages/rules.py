@@ -175,8 +175,11 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     path: str
+    """Where the value is in the arguments, as a JSON pointer: `/amount`."""
     op: str = "=="
+    """How the value is compared."""
     value: Any = _NOT_GIVEN
+    """What it is compared with."""
 
     def __post_init__(self) -> None:
         if type(self.path) is not str or (self.path and not self.path.startswith("/")):

@@ -26,6 +26,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one session: of all its processes together, unless a field says otherwise."""
 
     memory: int = 1024 * MIB
+    """All processes together."""
     processes: int = 64
     """Processes and threads at once."""
     file_size: int = 256 * MIB

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -15,6 +15,7 @@ from clicket.interpreter.sandbox import Limits, size_of
 from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
 from clicket.interpreter.tool.fetch import Egress
 from clicket.interpreter.tool.pool import StartSession
+from clicket.model.tool_tables import InterpreterTable
 from clicket.system.bridge import Workers
 from clicket.tools import as_tool
 
@@ -30,55 +31,11 @@ _KEPT = {
 }
 
 
-class InterpreterOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Times are seconds; sizes are bytes, or text like `512MiB`."""
+class InterpreterOptions(InterpreterTable, frozen=True, kw_only=True):
+    """Times are seconds; sizes are bytes, or text like `512MiB`. `tools` may be tools, too, which are registered with this one."""
 
-    require: str = "full"
-    """The required isolation level: full, partial, process, none."""
-    timeout: float | None = 30.0
-    """One block."""
-    memory: int | str | None = None
-    """One session; 1 GiB by default. All sessions together may take `max_sessions` + 1 times as much, with the spare."""
-    max_steps: int = 10
-    limits: Limits | None = None
-    grace: float = 1.0
-    max_output: int | str = "64MiB"
-    """One block; a program that writes more is killed."""
-    kept_output: int | str = "64KiB"
-    """What the result has of each stream of a block, its beginning and end; the whole is an artifact."""
-    python: str | None = None
-    """The Python that programs run on."""
-    without: tuple[str, ...] = ()
-    preload: tuple[str, ...] = ()
-    packages: tuple[str, ...] | None = None
-    wheels: str | None = None
-    install: tuple[str, ...] = ()
-    files: str | None = None
-    """A host folder for `file_names`."""
-    max_files: int = 100
-    max_files_size: int | str = "128MiB"
-    """All files that one run stores; one file may have half of it."""
-    session: Literal["thread", "call"] = "thread"
-    max_sessions: int = 16
-    idle_after: float | None = 1800.0
-    warm: bool = True
-    cache: float | bool | None = None
-    call_timeout: float | None = 300.0
-    """One call with all its blocks."""
+    limits: Limits | None = None  # type: ignore[assignment]  # made of the table
     tools: tuple[Any, ...] = ()
-    """Tools that programs may use as `tools.NAME(...)`: names of the runtime's tools, or tools, which are registered with this one."""
-    max_uses: int = 1_000
-    """Uses of tools in one call."""
-    max_uses_at_once: int = 10
-    max_use_wait: float | None = 600.0
-    """The uses of one call in all, also while they wait for a person; those under way then, and further ones, get `timeout`."""
-    egress: tuple[str, ...] = ()
-    """Hosts that programs may reach with `fetch(url)`: `api.example.com`, `*.example.com`, `http://10.0.0.5:8080`."""
-    name: str = "code_interpreter"
-    description: str | None = None
-    """The tool's description for the model; None: a default text that depends on `session`."""
-    options: dict[str, Any] = {}
-    """All other options of `@tool`."""
 
     def description_text(self) -> str:
         if self.description is not None:

@@ -1,16 +1,15 @@
-"""Types of settings: the choices, and the keywords of `Runtime`."""
+"""Settings as keywords, for editors and checkers; what each means is said where it is read (`Settings`, `clicket.model.config`)."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-__all__ = ["CacheScope", "Durability", "Engine", "RuntimeOptions", "Telemetry", "ToolRanking"]
+from clicket.model.config import CacheScope, TelemetryMode, ToolRanking
+
+__all__ = ["Durability", "Engine", "RuntimeOptions", "SettingsOptions"]
 
 Durability = Literal["process", "power"]
 Engine = Literal["local", "workers"]
-CacheScope = Literal["caller", "thread"]
-Telemetry = Literal["auto", "off", "otel"]
-ToolRanking = Literal["words", "embeddings"]
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -62,10 +61,22 @@ class RuntimeOptions(TypedDict, total=False):
     providers: tuple[dict[str, Any], ...]
     credential_timeout: float | None
     credential_link_timeout: float
-    telemetry: Telemetry
+    telemetry: TelemetryMode
     telemetry_content: bool
     secret_key: str | None
     api_keys: tuple[str, ...]
     oauth: dict[str, Any]
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
+
+
+class SettingsOptions(RuntimeOptions, total=False):
+    """All settings by their keys."""
+
+    store: str
+    durability: Durability
+    engine: Engine
+    tools: tuple[str, ...]
+    deps: dict[str, str]
+    cache: bool
+    policy: dict[str, Any]

@@ -105,7 +105,7 @@ class _Notices:
 
     def __get__(self, runtime: _Runtime, owner: Any = None) -> Notices:
         engine = runtime._opened
-        url = runtime.settings.public_url
+        url = runtime.settings.server.public_url
         return Notices(
             engine.store,
             engine.clock,

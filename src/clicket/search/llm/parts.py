@@ -9,13 +9,14 @@ import msgspec
 
 from clicket.model.document import Citation
 from clicket.model.ports.services import ChatModel
+from clicket.model.tool_tables import MAX_QUERIES
 from clicket.search.findings import Analysis, Findings, Synthesis
 from clicket.search.llm.context_budget import fit_documents
 from clicket.search.llm.prompts import analysis_prompt, planning_prompt, synthesis_prompt
 from clicket.search.llm.response_formats import CLAIMS, JUDGEMENT, QUERIES
 from clicket.search.llm.structured_chat import SPENT, NoAnswer, StructuredChat
 from clicket.search.llm.verification import verify_claims
-from clicket.search.protocols import MAX_QUERIES, Analyzer, Planner, Synthesizer
+from clicket.search.protocols import Analyzer, Planner, Synthesizer
 from clicket.search.text.queries import fresh
 from clicket.search.text.sentences import sentences
 from clicket.search.usage import add_note

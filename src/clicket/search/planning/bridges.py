@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from clicket.model.text.terms import terms_of_each
+from clicket.model.tool_tables import MAX_QUERIES
 from clicket.search.findings import Findings
-from clicket.search.protocols import MAX_QUERIES, Collection, has_terms_alone
+from clicket.search.protocols import Collection, has_terms_alone
 from clicket.search.ranking.profiles import DocumentProfile, profile_of, terms_of_names, without_initials
 from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions

@@ -13,6 +13,7 @@ import msgspec
 from clicket import system
 from clicket.errors import UsageError
 from clicket.model.text.surrogates import clean
+from clicket.model.tool_tables import Budget
 from clicket.search.engines.adapter import MAX_RESULTS, AskableEngine, as_engine
 from clicket.search.engines.fusion import Mixed
 from clicket.search.planning import BridgePlanner, CoverageAnalyzer
@@ -22,7 +23,6 @@ from clicket.search.protocols import Collection, is_collection
 from clicket.search.ranking import LinkRanker
 from clicket.search.ranking.ranker import max_read
 from clicket.search.ranking.term_weights import TermWeights
-from clicket.search.run.budget import Budget
 from clicket.search.run.checkpoints import CheckpointReplay, Checkpoints
 from clicket.search.run.machine import Machine
 from clicket.search.run.part import Part, threaded

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from clicket.model.tool_tables import Budget
 from clicket.search.engines.adapter import AskableEngine
 from clicket.search.findings import Analysis, Synthesis
 from clicket.search.planning.question_reading import ReadQuestion
-from clicket.search.run.budget import Budget
 from clicket.search.run.part import Part
 
 __all__ = ["Parts", "SearchSpec"]

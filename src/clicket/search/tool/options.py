@@ -13,17 +13,12 @@ import msgspec
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.model.codec import encode
-from clicket.search.run.budget import Budget
+from clicket.model.tool_tables import INDEX, Budget, SearchTable
 
-__all__ = ["INDEX", "MAX_LOOP", "Makers", "Setup", "refuse_unknown", "setup_of"]
+__all__ = ["MAX_LOOP", "Makers", "Setup", "refuse_unknown", "setup_of"]
 
-INDEX = ".clicket/search.db"
 MAX_LOOP = 10
 """Rounds that a call may ask for."""
-_DESCRIPTION = (
-    "Answer a question from documents by searching in several rounds: it is taken apart, what is found leads to the next "
-    "queries, and the answer cites the sentences it is made of. Ask one whole question in plain language, with its names."
-)
 _PARTS = ("planner", "analyzer", "synthesizer", "ranker")
 
 
@@ -34,42 +29,8 @@ class Makers(msgspec.Struct, frozen=True, kw_only=True):
     model: Callable[[Any], Any] | None = None
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one tool. Times are seconds."""
-
-    index: str = INDEX
-    """The index file, searched if no engine is given, or if `engines` contains `index`."""
-    engine: Any = None
-    engines: tuple[Any, ...] = ()
-    """Several engines, whose results are fused; `index` stands for the index file."""
-    model: Any = None
-    brief: bool = False
-    """The model only writes the answer: one sentence from a few short passages. For small models on your own CPU."""
-    planner: Any = None
-    analyzer: Any = None
-    synthesizer: Any = None
-    ranker: Any = None
-    embedder: Any = None
-    """For the index: an embedder, or its name as in `embedder_of`."""
-    max_loop: int = 3
-    """Rounds, unless the call sets them."""
-    k: int | None = None
-    """Documents of one query."""
-    budget: Budget = Budget()
-    max_page_size: int | None = None
-    """Characters of a document in messages and in the output."""
-    max_documents: int = 20
-    """Documents in the output, the best first; `documents_found` counts all."""
-    whole: bool = False
-    """Store the whole result, with the texts of all documents, as an artifact that the output names. Such outputs are not cached:
-    the artifact is deleted with its call."""
-    timeout: float | None = 600.0
-    idle_timeout: float | None = 30.0
-    cache: float | bool | None = True
-    name: str = "deep_search"
-    description: str = _DESCRIPTION
-    options: dict[str, Any] = {}
-    """Other options of `@tool`."""
+class Setup(SearchTable, frozen=True, kw_only=True):
+    """The options of one tool."""
 
     def tool_options(self) -> dict[str, Any]:
         """A search is read-only, so after a crash it runs again. A failure is not retried: engines retry themselves."""

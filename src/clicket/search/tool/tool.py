@@ -14,8 +14,8 @@ import msgspec
 from clicket.errors import InvalidInput, StoreUnavailable, UsageError
 from clicket.kernel import SearchState
 from clicket.model.codec import encode
+from clicket.model.tool_tables import Budget
 from clicket.search.findings import SearchFailed, SearchResult
-from clicket.search.run.budget import Budget
 from clicket.search.run.builder import MAX_QUESTION, SearchOptions, build_search
 from clicket.search.run.machine import Machine
 from clicket.search.run.messages import Message

@@ -106,8 +106,8 @@ class A2AHandlers:
 
     def _base(self, request: Request) -> str:
         """The address of the server as the client knows it."""
-        if self._settings.public_url is not None:
-            return self._settings.public_url.rstrip("/")
+        if self._settings.server.public_url is not None:
+            return self._settings.server.public_url.rstrip("/")
         scope = request.scope
         host = request.header(b"host") or "localhost"
         return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"

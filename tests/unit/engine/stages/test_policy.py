@@ -177,7 +177,7 @@ def load(folder: Path, text: str) -> Settings:
 
 def test_a_policy_from_a_file(tmp_path: Path) -> None:
     settings = load(tmp_path, TOML)
-    policy = settings.declared_policy()
+    policy = settings.policy
     scopes = frozenset({"call"})
     big = policy.decide(request(arguments={"amount": 500, "to": ["ann"]}, scopes=scopes))
     assert (big.verdict, big.reason, big.timeout) == ("ask", "payments above 100", 60)
@@ -187,14 +187,14 @@ def test_a_policy_from_a_file(tmp_path: Path) -> None:
     assert verdict(policy, permissions=frozenset({"more"})) == "deny"
     assert policy.approval_timeout == 3600
     assert settings.origins["policy"].endswith("clicket.toml")
-    assert load(tmp_path, "[policy]\napproval_timeout = false").declared_policy().approval_timeout is None
+    assert load(tmp_path, "[policy]\napproval_timeout = false").policy.approval_timeout is None
 
 
 def test_a_policy_from_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     path = tmp_path / "clicket.toml"
     path.write_text(TOML)
     text = json.dumps({"rules": [{"verdict": "deny", "tools": ["x"]}]})
-    policy = Settings.load(file=path, environ={"CLICKET_POLICY": text}).declared_policy()
+    policy = Settings.load(file=path, environ={"CLICKET_POLICY": text}).policy
     assert verdict(policy) == "allow"
     assert verdict(policy, tool="x") == "deny"
     for wrong in ("{", "[]", '{"deny": ["a"], "deny": []}', '{"dney": []}'):
@@ -207,25 +207,37 @@ def test_a_policy_from_the_environment_wins_over_the_file(tmp_path: Path) -> Non
     [
         ("[policy]\ndefualt = 'deny'", ["unknown key 'defualt'", "'default'"]),
         ("[policy]\ndefault = 'dney'", ["'deny'"]),
-        ("[policy]\ndeny = 'pay'", ["a list of names"]),
-        ("[policy]\napproval_timeout = 'long'", ["approval_timeout", "above 0"]),
+        ("[policy]\ndeny = 'pay'", ["a list of texts"]),
+        ("[policy]\napproval_timeout = 'long'", ["approval_timeout", "a number"]),
         ("policy = 5", ["must be a table"]),
-        ("[policy.rules]\nverdict = 'deny'", ["[[policy.rules]]"]),
-        ("[[policy.rules]]\nverdict = 'deny'\n[[policy.rules]]\ntool = ['a']", ["rule 2", "'tool'", "'tools'"]),
-        ("[[policy.rules]]\ntools = ['a']", ["rule 1", "no verdict"]),
-        ("[[policy.rules]]\nverdict = 'denied'", ["rule 1", "'deny'"]),
-        ("[[policy.rules]]\nverdict = 'deny'\ntools = 'a'", ["rule 1", "a list of names"]),
-        ("[[policy.rules]]\nverdict = 'deny'\nwhen = { path = '/a' }", ["rule 1", "a list of tables"]),
-        ("[[policy.rules]]\nverdict = 'deny'\nwhen = [{ op = '==', value = 1 }]", ["rule 1, condition 1", "no path"]),
-        ("[[policy.rules]]\nverdict = 'deny'\nwhen = [{ path = 'a', value = 1 }]", ["rule 1, condition 1", "'/a'"]),
+        ("[policy.rules]\nverdict = 'deny'", ["rules must be a list of tables"]),
+        (
+            "[[policy.rules]]\nverdict = 'deny'\n[[policy.rules]]\ntool = ['a']",
+            ["rules, number 2", "'tool'", "'tools'"],
+        ),
+        ("[[policy.rules]]\ntools = ['a']", ["rules, number 1", "it needs verdict"]),
+        ("[[policy.rules]]\nverdict = 'denied'", ["rules, number 1", "'deny'"]),
+        ("[[policy.rules]]\nverdict = 'deny'\ntools = 'a'", ["rules, number 1", "a list of texts"]),
+        ("[[policy.rules]]\nverdict = 'deny'\nwhen = { path = '/a' }", ["rules, number 1", "a list of tables"]),
+        (
+            "[[policy.rules]]\nverdict = 'deny'\nwhen = [{ op = '==', value = 1 }]",
+            ["rules, number 1: when, number 1", "it needs path"],
+        ),
+        (
+            "[[policy.rules]]\nverdict = 'deny'\nwhen = [{ path = 'a', value = 1 }]",
+            ["rules, number 1: when, number 1", "'/a'"],
+        ),
         (
             "[[policy.rules]]\nverdict = 'deny'\nwhen = [{ path = '/a', value = 1 }, { path = '/a', op = 'mtches', value = '' }]",
-            ["rule 1, condition 2", "'matches'"],
+            ["rules, number 1: when, number 2", "'matches'"],
         ),
-        ("[[policy.rules]]\nverdict = 'deny'\nwhen = [{ path = '/a', op = 'matches', value = '(' }]", ["condition 1"]),
+        (
+            "[[policy.rules]]\nverdict = 'deny'\nwhen = [{ path = '/a', op = 'matches', value = '(' }]",
+            ["when, number 1"],
+        ),
         ("[[policy.rules]]\nverdict = 'deny'\nwhen = [{ path = '/a', val = 1 }]", ["'val'", "'value'"]),
         ("[[policy.rules]]\nverdict = 'deny'\nwhen = [{ path = '/a', value = 2024-01-01 }]", ["plain JSON"]),
-        ("[[policy.rules]]\nverdict = 'allow'\ntimeout = 5", ["rule 1", "rules that ask"]),
+        ("[[policy.rules]]\nverdict = 'allow'\ntimeout = 5", ["rules, number 1", "rules that ask"]),
     ],
 )
 def test_mistakes_in_a_file_are_named_with_their_place(tmp_path: Path, text: str, parts: list[str]) -> None:
@@ -236,7 +248,7 @@ def test_mistakes_in_a_file_are_named_with_their_place(tmp_path: Path, text: str
 
 
 def test_mistakes_in_settings_made_by_hand_are_named_at_once() -> None:
-    with pytest.raises(UsageError, match="rule 1"):
+    with pytest.raises(UsageError, match="rules, number 1"):
         Settings(policy={"rules": [{"verdict": "deny", "tols": []}]})
     assert declared_policy({}, "here").is_open
 

@@ -9,7 +9,7 @@ import pytest
 from clicket import Settings
 from clicket.errors import UsageError
 from clicket.safety.credentials import Provider, declared_providers
-from clicket.safety.credentials.provider import is_confidential, secrets_of
+from clicket.safety.credentials.provider import is_confidential
 
 GOOD = {
     "name": "bank", "kind": "oauth", "authorize_url": "https://bank.example/a", "token_url": "https://bank.example/t", "client_id": "me",
@@ -57,17 +57,13 @@ def test_settings_check_providers_and_never_show_them() -> None:
     settings = Settings(providers=({**GOOD, "client_secret": "hush-hush"},))
     assert "hush-hush" not in repr(settings)
     assert "hush-hush" in settings.secrets()
-    assert settings.credentials().providers == (Provider(**GOOD, client_secret="hush-hush"),)  # type: ignore[arg-type]
+    assert settings.providers == (Provider(**GOOD, client_secret="hush-hush"),)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="number 1"):
         Settings(providers=({"name": "!"},))
     from_text = Settings.load(environ={"CLICKET_PROVIDERS": '[{"name": "github"}]'}, file=None)
-    assert from_text.credentials().providers == (Provider(name="github"),)
+    assert from_text.providers == (Provider(name="github"),)
     with pytest.raises(UsageError, match="not a list in JSON"):
         Settings.load(environ={"CLICKET_PROVIDERS": "{}"})
-
-
-def test_secrets_are_found_also_in_what_is_wrong() -> None:
-    assert secrets_of([{"client_secret": "a"}, 3, {"client_secret": 4}, {}]) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from clicket.errors import UsageError
+from clicket.model.tool_tables import INDEX
 from clicket.search import Budget, deep_search
-from clicket.search.tool.options import INDEX, Makers, Setup, setup_of
+from clicket.search.tool.options import Makers, Setup, setup_of
 
 
 class Engine:

@@ -146,14 +146,14 @@ QUESTION = Question(
         Required(
             text="Redis, 1 worker, against Celery: one caller, p50",
             measure=ratio("redis-1", "celery", "p50_us"),
-            limit=0.5,
+            limit=2 / 3,
             at_most=True,
             show=show.percent,
         ),
         Required(
             text=f"Redis, {_CORES} workers, against taskiq with as many worker processes: calls per second at 100 callers",
             measure=ratio(f"redis-{_CORES}", "taskiq", "per_second"),
-            limit=3,
+            limit=2.5,
         ),
         *(
             Required(

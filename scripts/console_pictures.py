@@ -1,4 +1,4 @@
-"""Makes the pictures of the console for README.md and docs/guides/console.md: every screen of `clicket serve --demo`, light and dark.
+"""Makes the pictures of the console for README.md and docs/guides/console.md: every screen of `examples/console`, light and dark.
 
     python scripts/console_pictures.py [FOLDER]        make pictures: into docs/images
 
@@ -8,7 +8,6 @@ It needs Debian's chromium, and Pillow, which matplotlib brings.
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import signal
 import subprocess
@@ -33,15 +32,15 @@ SETTLED = 70.0
 
 @contextmanager
 def demo() -> Iterator[str]:
-    command = [sys.executable, "-m", "clicket", "serve", "--demo", "--port", "0", "--log-format", "off", "--json"]
+    command = [sys.executable, str(ROOT / "examples" / "console"), "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert server.stdout is not None
     try:
-        url: str = json.loads(server.stdout.readline())["url"]
+        url = server.stdout.readline().strip()
         time.sleep(SETTLED)
         yield url
     finally:
-        server.send_signal(signal.SIGTERM)
+        server.send_signal(signal.SIGINT)
         server.wait(timeout=30)
         server.stdout.close()
 

@@ -25,7 +25,5 @@ MADE: dict[str, str] = {
 
 NOT_OUTSIDE: dict[str, str] = {
     "server/operations.py:re.compile('[^/]+'.join(parts))": "paths of our own routes: each name is one segment, and a slash ends it",
-    "cli/demo_server/model.py:re.search(f'\\\\b({pattern})', question, re.IGNORECASE)": "`serve --demo`, on loopback alone",
-    'cli/demo_server/model.py:re.search(f"\\\\b{word}\\\\s+([A-Z][\\\\w\' -]*)", text)': "`serve --demo`, on loopback alone",
     "server/parameters.py:re.search(self.pattern, text)": "its expressions are constants, each found as `pattern=` and measured",
 }

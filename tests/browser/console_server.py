@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_bytes
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.kit.pictures import png
+from tests.kit.webhook_receiver import Receiver
 
 from clicket import File, Image, Policy, Rule, Runtime, Settings, ToolCall, ToolContext, tool
 from clicket.agents import Ask, Check, PlanExecuteAgent, ReActAgent, Refuse, pii
-from clicket.cli.demo_server.webhook_receiver import WebhookReceiver
 from clicket.engine.executors.sink import questions
 from clicket.errors import RetryableError
 from clicket.interpreter import code_interpreter
@@ -228,7 +231,7 @@ _CHECKS = [
 
 
 async def main(store: str, port: int, seed: int) -> None:
-    with Index.open() as index:
+    with Index.open() as index, TemporaryDirectory() as folder, Receiver(Path(folder)) as receiver:
         index.add(_DOCUMENTS)
         tools = [
             echo,
@@ -249,9 +252,16 @@ async def main(store: str, port: int, seed: int) -> None:
             draw,
         ]
         tools += [deep_search.tool(engine=index), code_interpreter(require="process", timeout=30, warm=False)]
-        receiver = WebhookReceiver()
-        good, bad = receiver.endpoints
-        bad = {**bad, "name": HOSTILE[:100], "retry": [0.05], "events": ["call.unknown"]}
+        events = ["approval.requested", "call.unknown", "budget.reached"]
+        common = {"secret": "whsec_" + b64encode(token_bytes(32)).decode(), "allow_private": True, "timeout": 5.0}
+        good = {**common, "url": receiver.url("/ok"), "name": "team chat", "events": events}
+        bad = {
+            **common,
+            "url": receiver.url("/fail/1000"),
+            "name": HOSTILE[:100],
+            "retry": [0.05],
+            "events": events[1:2],
+        }
         settings = Settings.load(store=store).replace(
             max_concurrency=20,
             webhooks=(good, bad),
@@ -259,7 +269,7 @@ async def main(store: str, port: int, seed: int) -> None:
             prices=[{"model": "scripted", "input": 1.0, "output": 2.0}],
         )
         runtime = Runtime(tools, settings=settings, policy=POLICY)
-        async with receiver.running(), runtime:
+        async with runtime:
             if seed:
                 await runtime.call_many([ToolCall("echo", {"count": n}, thread=f"t{n % 7}") for n in range(seed)])
             model = ScriptedModel([_answers] * 200)

@@ -77,7 +77,7 @@ async def test_an_append_is_committed_before_append_returns(make: Callable[[], S
         assert [event.seq for event in stored.events] == list(range(1, 12))
 
 
-async def test_a_plain_call_is_two_transactions_of_six_statements(make: Callable[[], Store]) -> None:
+async def test_a_plain_call_is_two_transactions_of_eight_statements(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         run_plain(store, 0)
         order: list[str] = []
@@ -86,7 +86,9 @@ async def test_a_plain_call_is_two_transactions_of_six_statements(make: Callable
         run_plain(store, 1)
         connection.trace_v2(0)
         assert [sql.split("(")[0].split(" SET")[0] for sql in order] == [
+            "BEGIN IMMEDIATE",
             "INSERT INTO calls",
+            "COMMIT",
             "BEGIN IMMEDIATE",
             "UPDATE calls",
             "UPDATE tool_health",

@@ -72,7 +72,7 @@ _APART = {
 _GROUP = {"store.group": ("clicket.stores.remote:GroupWriter._write", 10)}
 _INSIDE = {
     "sqlite": {"sqlite.apply": ("clicket.stores.sqlite.appends:Appends.apply", 15)},  # in the middle of a transaction
-    "redis": {**_GROUP, "store.lone": ("clicket.stores.redis.writer:Units.begin", 10)},
+    "redis": _GROUP,
     "postgresql": _GROUP,
 }
 """Points that only one kind of store has."""

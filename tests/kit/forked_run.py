@@ -31,7 +31,6 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
 
 import pytest
-from _pytest import runner
 
 from clicket.engine.executors.processes import termination
 
@@ -303,7 +302,9 @@ def _run_tests(session: pytest.Session, number: int, line: Connection) -> NoRetu
             _send(line, traceback.format_exc())
     finally:
         with suppress(BaseException):
-            runner.pytest_sessionfinish(session)  # ends what fixtures have started
+            session.config.pluginmanager.get_plugin("runner").pytest_sessionfinish(
+                session
+            )  # ends what fixtures have started
         line.close()
         with suppress(BaseException):
             threading._shutdown()  # as the interpreter does

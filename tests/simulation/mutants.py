@@ -1327,8 +1327,13 @@ _STORE = (
         (
             Change(
                 "stores/sqlite/appends.py",
-                "        if connection.total_changes() != due:\n",
-                "        if connection.total_changes() > due:\n",
+                "            if self._changes() == 0:\n                return Duplicate",
+                "            if self._changes() < 0:\n                return Duplicate",
+            ),
+            Change(
+                "stores/sqlite/appends.py",
+                "            if self._changes() == 0:\n                return Stale",
+                "            if self._changes() < 0:\n                return Stale",
             ),
         ),
         "Same id, same call, and durable before visible: a row that the store refused is not acknowledged.",
@@ -1368,8 +1373,8 @@ _STORE = (
         (
             Change(
                 "stores/sqlite/writer.py",
-                "                if outcomes is None:  # one of them was refused: find out which\n                    self._roll_back()\n",
-                "                if outcomes is None:  # one of them was refused: find out which\n",
+                "            self._roll_back()\n            if len(group) > 1",
+                "            if len(group) > 1",
             ),
         ),
         "One refused append, such as that of a former owner, does not keep the others from being written.",
@@ -1406,8 +1411,8 @@ _STORE = (
         (
             Change(
                 "stores/sqlite/writer.py",
-                "        except apsw.BusyError:\n            return _LOCKED\n",
                 "        except apsw.BusyError:\n            return None\n",
+                "        except apsw.BusyError:\n            return None if busy else [None] * len(group)\n",
             ),
         ),
         "Durable before visible: a write that another process's lock kept out is made later, in the thread.",

@@ -18,7 +18,7 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import dump_unit
 from clicket.model.ports import Append, Done, Unstorable
 
-__all__ = ["Answered", "Backend", "GroupWriter", "Lost", "SharedReads", "Unit", "retry_while_lost"]
+__all__ = ["Backend", "GroupWriter", "Lost", "SharedReads", "Unit", "retry_while_lost"]
 
 logger = logging.getLogger("clicket.stores")
 T = TypeVar("T")
@@ -39,13 +39,6 @@ class Lost(Exception):
     """Trying again does not help."""
 
 
-Answered = Callable[[ClicketError | Lost | None], None]
-"""Called with the outcome of a unit; `Lost`: it may have been applied, or not."""
-Begin = Callable[[Unit, Answered], bool]
-"""Send one unit at once, without a task; `Answered` is called exactly once, later. False, or an error: it was not sent, and is to be
-applied as a group."""
-
-
 class Backend(Protocol):
     async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[ClicketError | None]:
         """Apply units in order, each atomically, and answer for each. `again`: some may be there already, by this writer;
@@ -62,23 +55,13 @@ _Waiting = tuple[float, Append, Done, bytes]
 
 
 class GroupWriter:
-    """All appends that arrive while a group is under way become the next group. Called on the loop.
+    """All appends that arrive while a group is under way become the next group. Called on the loop."""
 
-    `begin`: while appends come one at a time, each is sent at once, and answered where its answer arrives. After a group of several,
-    the next one waits until the end of this turn of the loop again, as more may come in it."""
-
-    def __init__(self, name: str, backend: Backend, *, patience: float, begin: Begin | None = None) -> None:
+    def __init__(self, name: str, backend: Backend, *, patience: float) -> None:
         self.name = name
         self._backend = backend
         self._patience = patience
-        self._begin = begin
         self._queue: deque[_Waiting] = deque()
-        self._lone: _Waiting | None = None
-        """The append that was sent at once, and is under way."""
-        self._lone_ended: asyncio.Future[None] | None = None
-        self._again = False
-        """The first group may have been applied already."""
-        self._one_at_a_time = True
         self._uncertain: list[Unit] = []
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -90,48 +73,14 @@ class GroupWriter:
             refusal = Unstorable(f"events of call {change.id} cannot be written as JSON: {error}")
             self._loop.call_soon(done, change, refusal)
             return
-        waiting = (system.monotonic(), change, done, body)
-        if self._begin is None or not self._one_at_a_time or self._task or self._lone or self._queue or self._uncertain:
-            self._queue.append(waiting)
-        else:
-            self._lone = waiting
-            try:
-                if self._begin((change, body), self._on_lone):
-                    return
-            except Exception:  # as a group it fails again, and its outcome says why
-                logger.exception("%s: an append could not be sent at once", self.name)
-            self._lone = None
-            self._queue.append(waiting)
-        self._start()
-
-    def _start(self) -> None:
-        if self._task is None and self._lone is None:
+        self._queue.append((system.monotonic(), change, done, body))
+        if self._task is None:
             self._task = self._loop.create_task(self._work())
-
-    def _on_lone(self, outcome: ClicketError | Lost | None) -> None:
-        waiting, self._lone = self._lone, None
-        assert waiting is not None
-        if isinstance(outcome, Lost):
-            self._queue.appendleft(waiting)
-            self._again = True
-        if self._queue:
-            self._start()
-        if not isinstance(outcome, Lost):
-            _, change, done, _ = waiting
-            _answer(change, done, outcome)
-        if self._lone_ended is not None and self._lone is None:
-            self._lone_ended.set_result(None)
-            self._lone_ended = None
 
     async def drain(self) -> None:
         """Wait until everything handed over so far has been written or refused, and no refused call is left behind."""
-        while self._task is not None or self._lone is not None:
-            if self._task is not None:
-                await asyncio.wait([self._task])
-            else:
-                if self._lone_ended is None:
-                    self._lone_ended = self._loop.create_future()
-                await asyncio.wait([self._lone_ended])
+        while self._task is not None:
+            await asyncio.wait([self._task])
         try:
             await self.erase_uncertain()
         except ClicketError as error:
@@ -150,12 +99,10 @@ class GroupWriter:
         try:
             while queue:
                 group = [queue.popleft() for _ in range(min(len(queue), _MAX_GROUP))]
-                self._one_at_a_time = len(group) == 1
-                again, self._again = self._again, False
                 give_up = group[0][0] + self._patience
                 units = [(change, body) for _, change, _, body in group]
                 try:
-                    outcomes = await self._write(units, give_up, again)
+                    outcomes = await self._write(units, give_up)
                 except Exception as error:
                     logger.exception("%s: a group of appends failed", self.name)
                     outcomes = [StoreUnavailable(f"{self.name}: the write failed: {error!r}.")] * len(group)
@@ -164,8 +111,8 @@ class GroupWriter:
         finally:
             self._task = None
 
-    async def _write(self, units: Sequence[Unit], give_up: float, again: bool) -> Sequence[ClicketError | None]:
-        delay = _WAIT_FIRST
+    async def _write(self, units: Sequence[Unit], give_up: float) -> Sequence[ClicketError | None]:
+        again, delay = False, _WAIT_FIRST
         while True:
             try:
                 if self._uncertain:

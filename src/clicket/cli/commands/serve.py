@@ -8,9 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -24,9 +22,6 @@ from clicket.cli.worker_log import WorkerLog
 from clicket.errors import UsageError
 from clicket.runtime.runtime import Runtime
 from clicket.telemetry.logs import configure, follow
-
-if TYPE_CHECKING:
-    from clicket.cli.demo_server import Demo
 
 __all__ = ["serve"]
 
@@ -45,9 +40,6 @@ async def serve(
     log_format: Annotated[
         str, typer.Option(metavar="text|json|off", help="Format of the access log on stderr.")
     ] = "text",
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Serve sample tools, an agent and calls in all states, on loopback only.")
-    ] = False,
 ) -> None:
     """Serve the tools over HTTP, and the console at `/`.
 
@@ -65,35 +57,17 @@ async def serve(
     )
     session.terminal.lines = True
     server.allow_connections(options.max_connections)
-    with ShutdownSignals() as shutdown, ExitStack() as stack:
-        shown = stack.enter_context(_demo(session, host)) if demo else None
-        runtime = session.runtime() if shown is None else shown.runtime
+    with ShutdownSignals() as shutdown:
+        runtime = session.runtime()
         runtime.role = "server"
         _configure_log(log_format, runtime)
         opened = await shutdown.run_until_requested(runtime.open())
         if opened is not None:
             gc.collect()
             gc.freeze()  # what is loaded now stays, so full collections need not visit it
-            await _serve(runtime, session, host, port, options, shutdown, shown)
+            await _serve(runtime, session, host, port, options, shutdown)
     if shutdown.signal is signal.SIGINT:
         raise KeyboardInterrupt
-
-
-@contextmanager
-def _demo(session: Session, host: str) -> Iterator[Demo]:
-    from clicket.cli.demo_server import Demo, demo_store
-    from clicket.server.host_check import is_loopback
-
-    if not is_loopback(host):
-        raise UsageError(
-            f"--demo binds loopback only, not {host!r}: its agent and its tools are open to every visitor."
-        )
-    settings = session.settings
-    with (
-        demo_store(settings.store if "store" in settings.origins else None) as store,
-        closing(Demo(settings, store)) as made,
-    ):
-        yield made
 
 
 async def _serve(
@@ -103,15 +77,12 @@ async def _serve(
     port: int,
     options: Any,
     shutdown: ShutdownSignals,
-    demo: Demo | None,
 ) -> None:
     log = WorkerLog(session.terminal, quiet=True)
-    agents = None if demo is None else [demo.agent]
     try:
-        async with server.serving(runtime, host=host, port=port, options=options, agents=agents) as served:
+        async with server.serving(runtime, host=host, port=port, options=options) as served:
             _print_ready(session.terminal, runtime, shown_url(runtime.settings.store), served)
-            async with nullcontext() if demo is None else demo.running():
-                await shutdown.wait()
+            await shutdown.wait()
             await log.draining(shutdown.signal.name if shutdown.signal else "an error", runtime)
     finally:
         await runtime.close()

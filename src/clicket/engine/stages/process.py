@@ -29,9 +29,6 @@ from clicket.tools import Pending, Streamed
 
 __all__ = ["Process", "cut"]
 
-_FEW = 8
-_FLAT = frozenset({int, float, bool, type(None)})
-
 
 class Process:
     name = "process"
@@ -62,13 +59,7 @@ class Process:
                 if not spool.in_memory or spool.size > call.required_tool().options.max_result_size:
                     return self._keep_spool(call, spool)
                 output = spool.value()
-        if type(output) is dict and len(output) <= _FEW and (sink is None or not sink.announced):
-            for value in output.values():
-                if type(value) not in _FLAT:
-                    if not is_small(output):
-                        return self._in_thread(call, output, sink)
-                    break
-        elif (sink is not None and sink.announced) or not is_small(output):
+        if (sink is not None and sink.announced) or not is_small(output):
             return self._in_thread(call, output, sink)
         try:
             plain, encoded = plain_output(output)

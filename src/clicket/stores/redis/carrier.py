@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-
-from redis.exceptions import ResponseError
+from collections.abc import Callable, Sequence
 
 from clicket.errors import ClicketError
 from clicket.stores.bus import OnText
@@ -76,7 +74,6 @@ class PubSubCarrier:
 
                 def on_reply(message: object) -> None:
                     nonlocal subscribed, delay
-                    self._heard = True
                     match message:
                         case [b"message", bytes(channel), bytes(text)] if channel in channels:
                             on_text(channels[channel], text)
@@ -85,14 +82,12 @@ class PubSubCarrier:
                             if subscribed == len(channels):
                                 self._on_back()
                                 delay = _WAIT_FIRST
-                        case ResponseError():
-                            self._listening.end(message)
                         case _:
                             pass
 
                 try:
-                    await self._listening.listen(b"SUBSCRIBE", *channels, on_reply=on_reply)
-                    await self._listen()
+                    await self._listening.listen(b"SUBSCRIBE", *channels)
+                    await self._listen(on_reply)
                 except (Lost, ClicketError) as trouble:
                     self._fail(trouble)
                 await asyncio.sleep(delay)
@@ -100,18 +95,20 @@ class PubSubCarrier:
         finally:
             await self._listening.drop()
 
-    async def _listen(self) -> None:
+    async def _listen(self, on_reply: Callable[[object], None]) -> None:
         """Until the connection is lost, or the server has been silent, and silent to a ping."""
         asked = True
         while True:
-            self._heard = False
-            await self._listening.stays(self._timeout if asked else _SILENCE)
-            if asked and not self._heard:
+            message = await self._listening.heard(self._timeout if asked else _SILENCE)
+            if message is not None:
+                on_reply(message)
+                asked = False
+            elif asked:
                 await self._listening.drop()
                 raise Lost(f"no answer within {self._timeout:g} s")
-            asked = not self._heard
-            if asked:
-                self._listening.say(b"PING")
+            else:
+                await self._listening.say(b"PING")
+                asked = True
 
     def _on_back(self) -> None:
         if self._warned and self._is_bus:

@@ -1,7 +1,7 @@
 """Connections. Commands go out together and as many answers come back in time, or the connection is dropped: `Lost`.
 
-redis-py connects and logs in; from then on `Line` has the connection. redis-py's client is left aside: a command through it costs three
-times what it costs here.
+They are redis-py's connections. Its client and its pool are left aside: several commands go out in one round trip as they are, and the
+store decides itself what is sent again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from redis.exceptions import TimeoutError as RedisTimeout
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.stores.redis.address import Address
-from clicket.stores.redis.line import Line, OnAnswer, OnReply
 from clicket.stores.remote import Lost
 
 __all__ = ["Command", "Connection", "ConnectionPool", "packed", "refusal"]
@@ -42,72 +41,48 @@ class Connection:
         self._timeout = timeout
         self._on_connect = on_connect
         self._wire: Any = address.pool.make_connection()
-        self._line: Line | None = None
 
-    async def connect(self) -> Line:
-        if self._line is None or self._line.lost is not None:
-            await self.drop()
-            async with asyncio.timeout(self._timeout):
-                await self._wire.connect()
-                self._line = Line(self._wire._writer.transport, self._refused)
-                if self._on_connect is not None:
-                    await self._on_connect(self)
-        return self._line
+    async def connect(self) -> None:
+        if not self._wire.is_connected:
+            await self._wire.connect()
+            if self._on_connect is not None:
+                await self._on_connect(self)
 
     async def execute(self, commands: Sequence[Command]) -> list[Any]:
         """The answers in their order; an error that the server gave for one is among them."""
         try:
-            line = self._line
-            if line is None or line.lost is not None:
-                line = await self.connect()
-            data = commands[0] if len(commands) == 1 else b"".join(commands)
-            return await line.ask(data, len(commands), self._timeout)
+            async with asyncio.timeout(self._timeout):
+                await self.connect()
+                await self._wire.send_packed_command(b"".join(commands), check_health=False)
+                return [await self._reply() for _ in commands]
         except BaseException as error:
             await self._break_off(error)
             raise
 
-    def begin(self, command: Command, on_answer: OnAnswer, *, count: int = 1) -> bool:
-        """Send this many commands at once; `on_answer` gets their answers, or an error, after which the next conversation connects anew.
-        False: they were not sent, as there is no connection, or it is in use."""
-        line = self._line
-        if line is None or not line.is_free:
-            return False
-        line.send(command, count, self._timeout, on_answer)
-        return True
-
-    def _refused(self, text: str) -> ResponseError:
-        """An error that the server sent: of one command, or of the whole connection, which is raised."""
-        error = self._wire._parser.parse_error(text)
-        if not isinstance(error, ResponseError):
-            raise error
-        return error
-
-    async def listen(self, *parts: bytes, on_reply: OnReply) -> None:
-        """Send a command after which the server speaks unasked; `on_reply` gets everything that it sends from now on."""
+    async def _reply(self) -> Any:
         try:
-            line = await self.connect()
-            line.on_reply = on_reply
-            line.say(packed(*parts))
+            return await self._wire.read_response(disable_decoding=True, disconnect_on_error=False)
+        except ResponseError as error:
+            return error
+
+    async def listen(self, *parts: bytes) -> None:
+        """Send a command after which the server speaks unasked."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self.connect()
+                await self.say(*parts)
         except BaseException as error:
             await self._break_off(error)
             raise
 
-    def say(self, *parts: bytes) -> None:
+    async def say(self, *parts: bytes) -> None:
         """Send a command on a listening connection."""
-        if self._line is not None:
-            self._line.say(packed(*parts))
+        await self._wire.send_packed_command(packed(*parts), check_health=False)
 
-    def end(self, why: Exception) -> None:
-        """The server said something after which the connection is of no use."""
-        if self._line is not None:
-            self._line.end(why)
-
-    async def stays(self, seconds: float) -> None:
-        """Wait this many seconds. Raises `Lost` when the connection breaks before."""
+    async def heard(self, seconds: float) -> Any:
+        """What the server said next; None: nothing in this time. Raises `Lost` when the connection breaks before."""
         try:
-            if self._line is None:
-                raise ConnectionResetError("the connection was closed")
-            await self._line.stays(seconds)
+            return await self._wire.read_response(disable_decoding=True, timeout=seconds)
         except BaseException as error:
             await self._break_off(error)
             raise
@@ -120,10 +95,7 @@ class Connection:
             raise trouble from error
 
     async def drop(self) -> None:
-        self._line = None
-        writer = getattr(self._wire, "_writer", None)
-        if writer is not None:
-            writer.transport.abort()  # what was not sent yet must not be sent now, nor waited for
+        """What was sent may still arrive: the server refuses it by its generation (`session`)."""
         with contextlib.suppress(RedisError, OSError):
             await self._wire.disconnect(nowait=True)
 

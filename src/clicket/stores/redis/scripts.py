@@ -23,7 +23,6 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
         _WRITES,
         ("write", "calls", "document_key", "cache", "cache_use", "health_of", "health_law", "outcome_stats"),
     ),
-    "append_live": (_WRITES, ("write", "calls", "document_key", "no_outcome")),
     "erase": (_SMALL, ("write", "calls", "health_of", "health_law", "outcome_stats")),
     "load": (_READS, ("read", "rows")),
     "events": (_READS, ("read", "following")),
@@ -75,8 +74,6 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "audited": (_READS, ("read",)),
 }
 NAMES = tuple(_PARTS)
-_BODIES = {"append_live": "append"}
-"""Scripts that end like another one, with other parts before."""
 
 
 def _health_law() -> str:
@@ -102,10 +99,7 @@ def script(name: str) -> Script:
     flags, parts = _PARTS[name]
     folder = files(__package__) / "lua"
     head = f"#!lua flags={flags}\n" if flags else "#!lua\n"
-    pieces = [
-        _GENERATED.get(part) or (folder / f"{part}.lua").read_text("utf-8")
-        for part in ("head", *parts, _BODIES.get(name, name))
-    ]
+    pieces = [_GENERATED.get(part) or (folder / f"{part}.lua").read_text("utf-8") for part in ("head", *parts, name)]
     text = "".join((head, *pieces)).encode()
     sha = sha1(text).hexdigest().encode()  # noqa: S324  # Redis names scripts so
     return Script(sha, packed(b"SCRIPT", b"LOAD", text))

@@ -95,7 +95,7 @@ class _Open:
         self.connection = connection
         self.dead_owners = dead_owners
         units = Units(session, connection, notices, channel, keep=keep)
-        self.writer = GroupWriter(session.url, units, patience=session.timeout, begin=units.begin)
+        self.writer = GroupWriter(session.url, units, patience=session.timeout)
         self.notices = notices
         self.reads = Reads(session)
         self.claims = Claims(session, dead_owners, notices)

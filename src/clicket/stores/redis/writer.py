@@ -5,19 +5,18 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
-from clicket.errors import ClicketError, StoreUnavailable
+from clicket.errors import ClicketError
 from clicket.model.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
 from clicket.stores.announcing import Announcer, Enclosure, Outbox
-from clicket.stores.redis.connection import Command, Connection, packed, refusal
+from clicket.stores.redis.connection import Command, Connection, refusal
 from clicket.stores.redis.scripts import script
 from clicket.stores.redis.session import Session
-from clicket.stores.remote import Answered, Lost, Unit
+from clicket.stores.remote import Lost, Unit
 
 __all__ = ["Units"]
 
@@ -27,9 +26,6 @@ _MAX_BYTES = 8 * 1024 * 1024
 """Of one round trip: more would not be answered in time over a slow connection."""
 _MAX_UNITS = 20
 """Of one run of the script: other processes wait while it runs."""
-_FIRST = packed(b"PING")
-"""In front of a script that publishes. The server writes to its connections in the reverse of the order in which each got something to
-write: without it, to ours before those that wait for the message."""
 _FOR_ALL = frozenset({b"lost", b"old"})
 _HEADER = 3
 """Bytes in front of the values of a unit, which say how many there are. The script unpacks the values one after the other."""
@@ -77,64 +73,6 @@ class Units:
         self._announcer = Announcer(notices, encloses=channel is not None)
         self._keep = None if keep is None else str(keep)
         self._hour = -math.inf
-        self._knows_live = True
-        """The server has the script for units of calls that do not end; else the one for all units is used."""
-
-    def begin(self, unit: Unit, answered: Answered) -> bool:
-        """Send one unit at once; `answered` gets its outcome. False: it was not sent."""
-        change, body = unit
-        if len(body) > _MAX_BYTES:
-            return False
-        signature = self._session.identified({})
-        enclosures = self._announcer.enclose((unit,))
-        try:
-            request = self._request(change, body)
-            whole = change.ended_at is not None or request.item is not None or not self._knows_live
-            command = self._command("append" if whole else "append_live", (request,), signature, enclosures)
-        except Unstorable:
-            sent = False
-        else:
-            on_answer = partial(self._on_answer, unit, enclosures, signature, answered)
-            if enclosures:
-                sent = self._connection.begin(_FIRST + command, on_answer, count=2)
-            else:
-                sent = self._connection.begin(command, on_answer)
-        if not sent:
-            self._announcer.give_back(enclosures)
-        return sent
-
-    def _on_answer(
-        self,
-        unit: Unit,
-        enclosures: list[Enclosure],
-        signature: dict[str, Any],
-        answered: Answered,
-        replies: list[Any],
-        error: Exception | None,
-    ) -> None:
-        """The server has answered for a unit that was sent alone; `error`: it has not."""
-        outcome: ClicketError | Lost | None
-        try:
-            if error is not None:
-                raise Lost(str(error) or type(error).__name__)
-            (answer,) = _each(replies[-1], 1)
-            if isinstance(answer, NoScriptError):
-                self._knows_live = False
-                self._announcer.give_back(enclosures)
-                outcome = Lost("the server does not have the script")
-            else:
-                outcome = self._outcome(unit[0], answer)
-                self._session.renewed(signature)
-                giver = answer[1] if isinstance(answer, list) else 0
-                self._announcer.announce((unit,), (outcome is None,), (giver,), enclosures)
-        except Lost as lost:
-            self._session.response_lost(lost)
-            self._announcer.give_back(enclosures)
-            outcome = lost
-        except Exception as trouble:
-            logger.exception("%s: the answer to an append cannot be used", self._session.url)
-            outcome = StoreUnavailable(f"{self._session.url}: the write failed: {trouble!r}.")
-        answered(outcome)
 
     async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[ClicketError | None]:
         outcomes: list[ClicketError | None] = []
@@ -176,7 +114,7 @@ class Units:
 
     async def _answers(self, groups: Sequence[_Group], signature: dict[str, Any]) -> list[list[Any]]:
         """The answers of the script, one for each unit of each group."""
-        commands = [self._command("append", group.requests, signature, group.enclosures) for group in groups]
+        commands = [self._command(group.requests, signature, group.enclosures) for group in groups]
         answers = [
             _each(answer, len(group.requests))
             for group, answer in zip(groups, await self._connection.execute(commands), strict=True)
@@ -197,13 +135,12 @@ class Units:
     async def _run(self, requests: Sequence[_Request], signature: dict[str, Any]) -> list[Any]:
         """The answers of a script that the server has to be given first."""
         groups = [requests[at : at + _MAX_UNITS] for at in range(0, len(requests), _MAX_UNITS)]
-        commands = [script("append").load, *(self._command("append", group, signature) for group in groups)]
+        commands = [script("append").load, *(self._command(group, signature) for group in groups)]
         _, *answers = await self._connection.execute(commands)
         return [each for group, answer in zip(groups, answers, strict=True) for each in _each(answer, len(group))]
 
     def _command(
         self,
-        name: str,
         requests: Sequence[_Request],
         signature: dict[str, Any],
         enclosures: Sequence[Enclosure] = (),
@@ -222,7 +159,7 @@ class Units:
                     {"channel": self._channel(enclosure.to).decode(), "units": enclosure.units, "new": enclosure.new}
                 )
                 texts.append(enclosure.text)
-        return self._session.command(name, arguments, *units, *items, *texts)
+        return self._session.command("append", arguments, *units, *items, *texts)
 
     def _take(
         self, units: Sequence[Unit], group: _Group, answers: Sequence[Any], outcomes: list[ClicketError | None]

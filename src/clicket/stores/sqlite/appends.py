@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from itertools import chain
-from typing import Any
+from collections.abc import Callable
 
 import apsw
 
 from clicket.errors import ClicketError
 from clicket.model.ports import Append, Done, Duplicate, Stale
-from clicket.model.unit import End, Start, error_code_in, request_id_in
+from clicket.model.unit import error_code_in, request_id_in
 from clicket.stores.sqlite import cache
 from clicket.stores.sqlite.schema import EVENT_BITS, KEY_BLOCK, PERIOD
 
@@ -30,8 +27,6 @@ _INSERT_UNLESS = (
     f"INSERT INTO {_CALL_COLUMNS} SELECT {_CALL_VALUES[1:-1]} "  # noqa: S608  # constants
     "WHERE NOT EXISTS (SELECT 1 FROM documents WHERE kind=? AND key=?) ON CONFLICT DO NOTHING"
 )
-_AT_ONCE = 10
-_INSERT_CALLS = f"INSERT INTO {_CALL_COLUMNS} VALUES{','.join([_CALL_VALUES] * _AT_ONCE)} ON CONFLICT DO NOTHING"
 _UPDATE_CALL = (
     "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,request=0 "
     "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
@@ -69,66 +64,6 @@ class Appends:
         """The key up to which `call_times` has this writer's calls of that period."""
         self.hits: list[tuple[str, float]] = []
 
-    def apply_group(
-        self, group: Sequence[Waiting], count: Callable[[Append], None]
-    ) -> list[ClicketError | None] | None:
-        """The statements of several appends. Those that start or end a plain call, as most do, are collected: one statement
-        inserts all that start, one updates all that end. None: one of these was refused; roll back, and use `apply` for each."""
-        outcomes: list[ClicketError | None] = [None] * len(group)
-        started: list[Append] = []
-        start_rows: list[tuple[Any, ...]] = []
-        end_rows: list[tuple[Any, ...]] = []
-        owner, period = self.owner, self.period
-        for at, (change, _, body) in enumerate(group):
-            call = change.call
-            unit = change.unit
-            size = len(body)
-            if type(unit) is Start and size <= IN_ROW and change.unless is None and call.created_at // PERIOD == period:
-                started.append(change)
-                start_rows.append((
-                    call.id, call.thread, call.caller, call.tool, change.state, Start.length, change.fence, owner, call.priority,
-                    size, None, call.created_at, None, body, unit.created.get("request_id") or None, None,
-                ))  # fmt: skip
-            elif type(unit) is End and size <= IN_ROW and change.owned and change.cache is None and not change.claim:
-                expect = change.expect
-                end_rows.append((
-                    change.state, expect + End.length, size, change.waiting_for, change.ended_at, body, expect + 1, None, change.key,
-                    expect, change.fence,
-                ))  # fmt: skip
-                count(change)
-            else:
-                if not self._write_collected(started, start_rows, end_rows):
-                    return None
-                outcomes[at] = self.apply(change, body, count)
-                period = self.period
-        return outcomes if self._write_collected(started, start_rows, end_rows) else None
-
-    def _write_collected(
-        self, started: list[Append], start_rows: list[tuple[Any, ...]], end_rows: list[tuple[Any, ...]]
-    ) -> bool:
-        """Insert and update the collected rows. False: not every one of them was written."""
-        connection = self._connection
-        executemany = self._cursor.executemany
-        due = connection.total_changes() + len(start_rows) + len(end_rows)
-        if start_rows:
-            tens = len(start_rows) // _AT_ONCE * _AT_ONCE
-            for at in range(0, tens, _AT_ONCE):
-                self._cursor.execute(_INSERT_CALLS, tuple(chain.from_iterable(start_rows[at : at + _AT_ONCE])))
-            executemany(_INSERT_CALL, start_rows[tens:])
-        last = connection.last_insert_rowid()
-        if end_rows:
-            executemany(_END_CALL, end_rows)
-        if connection.total_changes() != due:
-            return False
-        for key, change in enumerate(started, last - len(started) + 1):  # the keys of new rows are consecutive
-            change.key = key
-        if started and last > self._noted and self.period is not None:
-            self._note_time(self.period, last)
-        started.clear()
-        start_rows.clear()
-        end_rows.clear()
-        return True
-
     def apply(self, change: Append, body: bytes, count: Callable[[Append], None]) -> ClicketError | None:
         """The statements of one append. `count` is called if it ends its call."""
         execute = self._cursor.execute
@@ -143,8 +78,7 @@ class Appends:
             owner = self.owner if change.owned and ended_at is None else None
             row = (call.id, call.thread, call.caller, call.tool, state, last, change.fence, owner)
             times = (change.waiting_for, call.created_at, ended_at)
-            # A plain call needs no function here: what its unit holds is known.
-            request_id = unit.created.get("request_id") or None if type(unit) is Start else request_id_in(unit)
+            request_id = request_id_in(unit)
             code = None if ended_at is None else error_code_in(unit)
             unless = change.unless or ()
             execute(
@@ -173,7 +107,7 @@ class Appends:
                             ended_at,
                             in_row,
                             in_row and expect + 1,
-                            None if type(unit) is End else error_code_in(unit),
+                            error_code_in(unit),
                             *where,
                         ),
                     )
@@ -198,12 +132,10 @@ class Appends:
         return None
 
     def _note_time(self, period: float, key: int) -> None:
-        """Record which keys the calls of a period have. A creation that was one statement holds no lock any more: if another process
-        has it, the next creation does this."""
+        """Record which keys the calls of a period have."""
         last = key | KEY_BLOCK - 1
-        with suppress(apsw.BusyError):
-            self._cursor.execute(_NOTE_TIME, (int(period), key, last))
-            self.period, self._noted = period, last
+        self._cursor.execute(_NOTE_TIME, (int(period), key, last))
+        self.period, self._noted = period, last
 
     def _apply_beside(self, change: Append, *, ends: bool) -> None:
         """The artifacts that an append names, and what it changes in the cache if it ends its call."""

@@ -132,22 +132,6 @@ class StatsBatch:
             self._add_figure((*known, *kind))
         self._ended.clear()
 
-    def write_one(self, change: Append) -> None:
-        """As `count` and `write` of a single outcome."""
-        stats = change.stats
-        if stats is None:
-            return
-        seconds = stats.seconds
-        at = stats.at
-        call = change.call
-        if stats.effect != "none" and stats.tool:
-            run = (1, at, at, stats.cause, stats.tool_version)
-            self._change_health(stats.effect, run, (call.caller, call.thread, stats.tool))
-            if stats.shared:
-                self._change_health(stats.effect, run, (*SHARED_PLACE, stats.tool))
-        bucket = _NO_BUCKET if stats.bucket is None else stats.bucket
-        self._add_figure((1, seconds, seconds, seconds, call.caller, stats.tool, stats.outcome, stats.error, bucket))
-
     def _change_health(self, effect: HealthEffect, run: tuple[int, float, float, str, str], place: _Place) -> None:
         sql = _CHANGE_HEALTH[effect]
         values = run + place

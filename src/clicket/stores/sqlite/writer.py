@@ -1,4 +1,4 @@
-"""Appends become transactions. Those of one turn of the loop share one commit, unless one call is alone.
+"""Appends become transactions. Those of one turn of the loop share one commit, unless one call is alone: then it is a group of one.
 
 In `process` mode a transaction is a copy into the page cache, about as long as a hop to a thread, so it is made on the loop
 itself; the append of a call that is alone is written before `append` returns. The loop never waits for the file: a lock, a slow
@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -21,12 +21,11 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import dump_unit
 from clicket.model.ports import Append, Done, Owner, Unstorable
 from clicket.stores.sqlite import cache, owners
-from clicket.stores.sqlite.appends import IN_ROW, Appends, Waiting
+from clicket.stores.sqlite.appends import Appends, Waiting
 from clicket.stores.sqlite.checkpoint import Checkpointer
 from clicket.stores.sqlite.failures import replaced, unavailable
 from clicket.stores.sqlite.open_files import OpenFiles
 from clicket.stores.sqlite.records import StatsBatch
-from clicket.stores.sqlite.schema import PERIOD
 from clicket.system.bridge import Workers, fulfil
 
 __all__ = ["Writer"]
@@ -50,10 +49,6 @@ _HUGE_LOG = 64_000
 """Pages of a log that is cut, rather than written over."""
 
 _Outcome = ClicketError | None
-
-_CALLBACK_FAILED = "the callback of an append to call %s failed"
-_LOCKED: Final = StoreUnavailable("Another process holds the file, and nothing was written.")
-"""Not an answer: the append is tried again in the thread, which may wait."""
 
 
 class Writer:
@@ -121,13 +116,10 @@ class Writer:
                 return
             started = system.uptime()
             if started >= self._threaded_until:
-                outcome = self._write_alone(change, body, started)
-                if outcome is not _LOCKED:
+                outcomes = self._write([(change, done, body)], busy=0)
+                if outcomes is not None:
                     self._committed(started)
-                    try:
-                        done(change, outcome)
-                    except Exception:
-                        logger.exception(_CALLBACK_FAILED, change.id)
+                    self._call_back(change, done, outcomes[0])
                     return
         self._queue.append((change, done, body))
         if not self._scheduled:
@@ -276,47 +268,16 @@ class Writer:
 
     def _deliver(self, group: list[Waiting], outcomes: list[_Outcome]) -> None:
         for (change, done, _), outcome in zip(group, outcomes, strict=True):
-            try:
-                done(change, outcome)
-            except Exception:
-                logger.exception(_CALLBACK_FAILED, change.id)
+            self._call_back(change, done, outcome)
         self._go_on()
 
-    # Transactions: on the loop, or in the writer thread.
+    def _call_back(self, change: Append, done: Done, outcome: _Outcome) -> None:
+        try:
+            done(change, outcome)
+        except Exception:
+            logger.exception("the callback of an append to call %s failed", change.id)
 
-    def _write_alone(self, change: Append, body: bytes, now: float) -> _Outcome:
-        """One transaction of one append, with as few statements as possible."""
-        if change.cache is not None or change.artifacts or now > self.renew_by:
-            outcomes = self._write([(change, _unanswered, body)], busy=0)
-            return _LOCKED if outcomes is None else outcomes[0]
-        if now >= self._check_files_at and self._were_replaced(now):
-            return replaced(self.path)
-        if self._busy_set:
-            self._set_busy(0)
-        execute = self._cursor.execute
-        # A short creation is one statement, and a statement without a transaction is its own.
-        is_one = (
-            change.expect == 0
-            and change.ended_at is None
-            and not change.queue
-            and len(body) <= IN_ROW
-            and change.call.created_at // PERIOD == self._appends.period
-        )
-        try:
-            if is_one:
-                return self._appends.apply(change, body, self._stats.write_one)
-            execute("BEGIN IMMEDIATE")
-        except apsw.BusyError:
-            return _LOCKED
-        except Exception as error:
-            return self._undone(error)
-        try:
-            outcome = self._appends.apply(change, body, self._stats.write_one)
-            execute("COMMIT")
-        except Exception as error:
-            self._roll_back()
-            return self._undone(error)
-        return outcome
+    # Transactions: on the loop, or in the writer thread.
 
     def _write_patiently(self, group: list[Waiting]) -> list[_Outcome]:
         # A group that comes right after one that waited in vain has waited as long in the queue.
@@ -331,8 +292,8 @@ class Writer:
             return [failure] * len(group)
         return outcomes
 
-    def _write(self, group: list[Waiting], busy: int, *, together: bool = True) -> list[_Outcome] | None:
-        """One transaction. None: the file is locked, nothing was written. `together`: see `apply_group`."""
+    def _write(self, group: list[Waiting], busy: int) -> list[_Outcome] | None:
+        """One transaction. None: the file is locked, nothing was written."""
         now = system.uptime()
         if now >= self._check_files_at and self._were_replaced(now):
             return [replaced(self.path)] * len(group)
@@ -351,13 +312,7 @@ class Writer:
         try:
             if now > self.renew_by:  # after a pause other processes may have given this owner up
                 self.register_or_renew(self.connection)
-            if together:
-                outcomes = self._appends.apply_group(group, stats.count)
-                if outcomes is None:  # one of them was refused: find out which
-                    self._roll_back()
-                    return self._write(group, busy, together=False)
-            else:
-                outcomes = [self._appends.apply(change, body, stats.count) for change, _, body in group]
+            outcomes = [self._appends.apply(change, body, stats.count) for change, _, body in group]
             if self._appends.hits:
                 hits, self._appends.hits = self._appends.hits, []
                 cache.count_hits(self.connection, hits)
@@ -438,10 +393,6 @@ class Writer:
                 self._checkpointer.copy(self.connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
             logger.info("%s: the checkpoint is put off: %s", self.path, error)
-
-
-def _unanswered(change: Append, outcome: _Outcome) -> None:
-    """For a group of one whose answer is given elsewhere."""
 
 
 def _rollback(connection: apsw.Connection) -> None:

@@ -1,47 +1,31 @@
-"""`clicket serve --demo`: calls in every state, an agent that answers, and loopback only."""
+"""`examples/console`: calls in every state, and an agent that answers."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from tests.kit.children import environment
-from tests.kit.forks import FORKED
+from tests.kit.children import ROOT, environment
 from tests.kit.waiting import PATIENCE, eventually_sync
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    folder = tmp_path_factory.mktemp("demo")
-    command = [
-        sys.executable,
-        *FORKED,
-        "-m",
-        "clicket",
-        "serve",
-        "--demo",
-        "--port",
-        "0",
-        "--log-format",
-        "off",
-        "--json",
-    ]
+    folder = tmp_path_factory.mktemp("console")
+    command = [sys.executable, str(ROOT / "examples" / "console"), "0"]
     clean = {name: value for name, value in environment().items() if not name.startswith("CLICKET_")}
+    clean |= {"TMPDIR": str(folder)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder, env=clean) as server:
         assert server.stdout is not None
-        ready = json.loads(server.stdout.readline())
-        assert ready["agents"] == ["assistant"]
-        with httpx2.Client(base_url=ready["url"], timeout=PATIENCE) as http:
+        with httpx2.Client(base_url=server.stdout.readline().strip(), timeout=PATIENCE) as http:
             yield http
-        server.send_signal(signal.SIGTERM)
+        server.send_signal(signal.SIGINT)
         assert server.wait(timeout=PATIENCE) == 0
     assert os.listdir(folder) == [], "its store is a temporary file"
 
@@ -89,9 +73,3 @@ def test_every_screen_of_the_console_has_something_to_show(demo: httpx2.Client) 
         return waits >= {"approval", "external", "time"} and half and answered and checked
 
     eventually_sync(waiting)
-
-
-def test_it_binds_loopback_only(tmp_path: Path) -> None:
-    command = [sys.executable, *FORKED, "-m", "clicket", "serve", "--demo", "--host", "0.0.0.0"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False)
-    assert (done.returncode, "loopback" in done.stderr) == (2, True)

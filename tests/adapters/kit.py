@@ -9,8 +9,9 @@ from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
+from tests.kit.pictures import png
 
-from clicket import Runtime, Settings, tool
+from clicket import Image, Runtime, Settings, tool
 
 RUNS: list[tuple[str, Any]] = []
 
@@ -61,6 +62,17 @@ async def nothing() -> None:
 async def fail() -> str:
     """Always fails."""
     raise ValueError("out of paper")
+
+
+PNG = png()
+
+
+@tool
+async def draw(broken: bool = False) -> list[Any]:
+    """Draws a picture."""
+    if broken:
+        raise ValueError("no ink")
+    return ["a square", Image(PNG)]
 
 
 @tool(timeout=0.05)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.client import Client
-from tests.adapters.kit import RUNS, add, fail, nothing, read, runtime
+from tests.adapters.kit import PNG, RUNS, add, draw, fail, nothing, read, runtime
 from tests.adapters.provider import Provider
 
 import clicket.sync
@@ -39,6 +40,17 @@ async def test_the_tools_of_a_thread_are_listed_and_run() -> None:
             assert text.startswith("invalid_input: ")
         records = (await rt.history(thread="t1")).items
     assert len(records) == 4
+
+
+async def test_images_of_a_result_are_images_for_claude() -> None:
+    async with runtime(tools=[draw]) as rt, Client(as_sdk_server(rt, "t1")["instance"]) as client:
+        made: Any = await client.call_tool("draw", {})
+        text, picture = made.content
+        assert "image/png" in text.text
+        assert (picture.type, picture.mime_type, base64.b64decode(picture.data)) == ("image", "image/png", PNG)
+        again: Any = await client.call_tool("draw", {"broken": True})
+        assert again.is_error
+        assert [block.type for block in again.content] == ["text"]
 
 
 async def test_a_call_that_is_asked_for_again_runs_once_and_a_counter_is_no_id() -> None:

@@ -4,12 +4,14 @@ where it is installed; without it, that is what the module says."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import importlib
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.adapters.kit import RUNS, add, fail, nothing, read, runtime, wire_name
+from tests.adapters.kit import PNG, RUNS, add, draw, fail, nothing, read, runtime, wire_name
 from tests.adapters.provider import Provider
 from tests.unit.models.kit import openai_model, responses_model, says
 
@@ -29,6 +31,30 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "agents", None)
     with pytest.raises(UsageError, match="pip install openai-agents"):
         importlib.import_module("clicket.adapters.openai_agents")
+
+
+class FunctionTool:
+    """What the SDK gets of a tool."""
+
+    def __init__(self, **given: Any) -> None:
+        self.__dict__.update(given)
+
+
+async def test_images_of_a_result_are_given_as_the_sdk_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the SDK: a list with `ToolOutputTextDict` and `ToolOutputImageDict`."""
+    monkeypatch.delitem(sys.modules, "clicket.adapters.openai_agents", raising=False)
+    monkeypatch.setitem(sys.modules, "agents", SimpleNamespace(FunctionTool=FunctionTool))
+    adapter = importlib.import_module("clicket.adapters.openai_agents")
+    monkeypatch.delitem(sys.modules, "clicket.adapters.openai_agents")
+    async with runtime(tools=[draw, add]) as rt:
+        tools = {each.name: each for each in await adapter.as_agents_tools(rt, "t1")}
+        context = SimpleNamespace(tool_call_id=ID)
+        text, picture = await tools["draw"].on_invoke_tool(context, "{}")
+        assert text["type"] == "text"
+        assert "image/png" in text["text"]
+        data = base64.b64encode(PNG).decode()
+        assert picture == {"type": "image", "image_url": f"data:image/png;base64,{data}"}
+        assert await tools["add"].on_invoke_tool(context, '{"a": 1}') == "2"
 
 
 def agent_of(gpt: AsyncOpenAI, api: str, tools: list[Any]) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
@@ -74,6 +76,33 @@ async def test_what_it_spends_counts_towards_the_limits_of_the_outer_turn(limits
         (turn,) = (await agent.history("t")).turns
         assert turn.called is not None
         assert turn.called.total == helper.asked * 10
+
+
+@pytest.mark.parametrize("limits", [Limits(max_tokens=100), Limits(max_cost=0.1)])
+async def test_agents_that_work_at_the_same_time_share_what_is_left(limits: Limits) -> None:
+    """Ten tokens for each request: together they make no more requests than the limit has, and one more each."""
+    both = asyncio.Barrier(2)
+    asked = 0
+
+    async def answer(request: ChatRequest) -> ChatReply:
+        nonlocal asked
+        asked += 1
+        with suppress(asyncio.BrokenBarrierError, TimeoutError):  # in step, until one of them is at its end
+            async with asyncio.timeout(0.5):
+                await both.wait()
+        return asks(*ECHO, usage=msgspec.structs.replace(TEN, cost=0.01))
+
+    async with make([echo]) as rt:
+        agent = boss(rt, Says(answer), [("help", '{"task": "a"}'), ("help", '{"task": "b"}')], "done")
+        result = await agent.run("go", thread="t", limits=limits)
+        assert result.stopped == "budget"
+        assert 9 <= asked <= 11
+        ended = [m.content for m in result.messages if m.role == "tool"]
+        assert all("[budget] Terminated: Reached the budget of" in each for each in ended)
+        assert any("of the agent 'boss', which gave the task" in each for each in ended)
+        (turn,) = (await agent.history("t")).turns
+        assert turn.called is not None
+        assert turn.called.total == asked * 10
 
 
 async def test_an_agent_between_counts_too_and_has_its_own_limits() -> None:

@@ -367,3 +367,77 @@ async def test_a_check_of_an_unknown_outcome_gets_the_dep(sqlite: str) -> None:
         result = await asyncio.wait_for(agent.resume("t", deps={"db": Named("second")}), 20)
         assert result is not None
         assert (results(result.messages), asked) == (["paid before"], ["second"])
+
+
+# Two processes over one store, of which one has what the turn needs.
+
+
+async def test_a_process_without_the_dep_leaves_the_turn_to_one_that_makes_it(sqlite: str) -> None:
+    paid = Paid()
+    await interrupted(sqlite, paid)
+    async with (
+        make(paid.tools(), sqlite) as without,
+        make(paid.tools(), sqlite, deps={"db": lambda: Named("made")}) as rt,
+    ):
+        agent_at(without)
+        await without.recover()
+        await eventually(waits(agent_at(without), "dep:db"))
+        agent = agent_at(rt)
+        result = await asyncio.wait_for(agent.wait("t", 1), 30)
+        assert result is not None
+        assert (result.text, paid.by) == ("done", ["made"])
+
+
+@pytest.mark.parametrize("start", ["run", "resume", "begin"])
+async def test_a_process_without_the_dep_leaves_the_turn_to_one_that_is_brought_it(sqlite: str, start: str) -> None:
+    paid = Paid()
+    await interrupted(sqlite, paid)
+    async with make(paid.tools(), sqlite) as without, make(paid.tools(), sqlite) as rt:
+        other = agent_at(without)
+        await without.recover()
+        await eventually(waits(other, "dep:db"))
+        agent, brings = agent_at(rt), {"db": Named("second")}
+        if start == "resume":
+            await asyncio.wait_for(agent.resume("t", deps=brings), 20)
+        elif start == "run":
+            await asyncio.wait_for(agent.run("go", thread="t", deps=brings), 20)
+        else:
+            assert await agent.begin("go", thread="t", deps=brings) == 1
+        result = await asyncio.wait_for(other.wait("t", 1), 20)
+        assert result is not None
+        assert (results(result.messages), paid.by) == (["paid by second"], ["second"])
+
+
+async def test_an_agent_as_a_tool_goes_on_where_its_outer_turn_does(sqlite: str) -> None:
+    paid = Paid()
+
+    def outer_at(rt: Runtime) -> ReActAgent:
+        helper = agent_at(rt, name="helper")
+        rt.add(helper.as_tool("help"))
+        model = Says(lambda r: "done" if r.messages[-1].role == "tool" else asks(("help", '{"task": "pay"}')))
+        return ReActAgent(rt, model, name="outer", tools=["help"])
+
+    async with make(paid.tools(), sqlite, close_timeout=0.0) as rt:
+        await outer_at(rt).begin("go", thread="t", deps={"db": Named("first")})
+        await paid.gate.reached.wait()
+    paid.gate.open()
+    async with make(paid.tools(), sqlite) as without, make(paid.tools(), sqlite) as rt:
+        other = outer_at(without)
+        await without.recover()
+        await eventually(waits(other, "dep:db"))
+        result = await asyncio.wait_for(outer_at(rt).resume("t", deps={"db": Named("second")}), 30)
+        assert result is not None
+        assert (results(result.messages), paid.by) == (["done"], ["second"])
+
+
+async def test_a_dep_that_comes_while_another_process_looks_at_the_turn_is_not_lost(sqlite: str) -> None:
+    """The process that takes the turn up has just claimed it when a caller of another process brings the dep."""
+    paid = Paid()
+    await interrupted(sqlite, paid)
+    async with make(paid.tools(), sqlite) as without, make(paid.tools(), sqlite) as rt:
+        agent_at(without)
+        agent = agent_at(rt)
+        looking = asyncio.ensure_future(without.recover())
+        result = await asyncio.wait_for(agent.run("go", thread="t", turn=1, deps={"db": Named("second")}), 30)
+        await looking
+        assert (result.text, paid.by) == ("done", ["second"])

@@ -538,3 +538,41 @@ async def test_a_resumed_turn_remembers_what_its_summaries_cost(sqlite: str, lim
         assert result.usage.cost == pytest.approx(whole.usage.cost)
         assert (await agent(rt, rest).look("t")).usage == result.usage
         assert (await rt.spend.report(by="thread")).total == spent
+
+
+async def test_a_turn_whose_calls_tool_is_gone_says_so_and_can_be_stopped(sqlite: str) -> None:
+    gate = Gate()
+
+    @tool(recovery="rerun")
+    async def pay() -> str:
+        await gate()
+        return "paid"
+
+    def agent_on(rt: Runtime) -> ReActAgent:
+        return ReActAgent(rt, Says(lambda r: "done" if len(r.messages) % 3 == 0 else asks(("pay", "{}"))))
+
+    async with make([pay], sqlite, close_timeout=0.0) as rt:
+        for thread in ("a", "b"):
+            await agent_on(rt).begin("go", thread=thread)
+            await gate.reached.wait()
+            gate.reached.clear()
+    gate.open()
+    async with make([echo], sqlite) as rt:
+        agent = agent_on(rt)
+        await rt.recover()
+
+        async def says() -> bool:
+            return [(await agent.look(thread)).waiting_for for thread in ("a", "b")] == [["tool:pay"], ["tool:pay"]]
+
+        await eventually(says)
+        with pytest.raises(AgentBusy, match="the tool 'pay', of which a call was interrupted"):
+            await agent.run("another", thread="a")
+        assert await agent.stop("a")
+        stopped = await asyncio.wait_for(agent.wait("a", 1), 20)
+        assert stopped is not None
+        assert stopped.stopped == "cancelled"
+        rt.add(pay)
+        await rt.recover()
+        result = await asyncio.wait_for(agent.wait("b", 1), 20)
+        assert result is not None
+        assert (result.text, (await agent.look("b")).waiting_for) == ("done", [])

@@ -134,3 +134,19 @@ async def test_the_same_message_with_the_model_continues_the_turn(sqlite: str) -
         agent = ReActAgent(rt, Named("own", lambda _: "wrong"), system="Be kind.")
         result = await agent.run("go", thread="t", model=Named("special", lambda _: "right"))
         assert (result.text, result.turn) == ("right", 1)
+
+
+async def test_a_process_without_the_model_leaves_the_turn_to_one_that_has_it(sqlite: str) -> None:
+    await interrupted(sqlite, Named("special", Gate()))
+    async with make([echo], sqlite) as without, make([echo], sqlite) as rt:
+        other = ReActAgent(without, Named("own", lambda _: "wrong"), system="Be kind.")
+        await without.recover()
+
+        async def waits() -> bool:
+            return (await other.look("t")).waiting_for == ["model:special"]
+
+        await eventually(waits)
+        agent = ReActAgent(rt, Named("special", lambda _: "right"), system="Be kind.")
+        result = await asyncio.wait_for(agent.wait("t", 1), 30)
+        assert result is not None
+        assert result.text == "right"

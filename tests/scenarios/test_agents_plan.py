@@ -4,6 +4,7 @@ steps, and the limits hold for the whole turn."""
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, Says, check_legal, check_pairs
 from tests.scenarios.kit import make
 
-from clicket import tool
+from clicket import Runtime, tool
 from clicket.agents import AgentState, PlanExecuteAgent
 from clicket.errors import UsageError
 from clicket.model.chat import ChatRequest
@@ -207,6 +208,52 @@ async def test_a_plan_continues_after_the_runtime_closed_in_a_batch_of_steps(sql
         assert [m.content for m in result.messages if m.content.startswith("did ")] == ["did a", "did b", "did c"]
         check_pairs(result.messages)
         assert_told_plan([event async for event in agent.events("t")])
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("at", ["planner", "a", "c"])
+async def test_only_requests_that_were_interrupted_begin_again(sqlite: str, at: str, streams: bool) -> None:
+    """The steps a and b run side by side, c waits for both, d for c. Readers are told which answer is void."""
+    gate = Gate()
+
+    async def answer(who: str) -> str:
+        if who == at:
+            await gate()
+        return f"did {who}"
+
+    def agent_on(rt: Runtime) -> PlanExecuteAgent:
+        async def plan(request: ChatRequest) -> Any:
+            if len(request.messages) > 2:
+                return "done"
+            await answer("planner")
+            ((name, given),) = create(*apart("a", "b"), {"text": "c", "depends_on": [1, 2]}, "d")
+            return [(name, msgspec.json.encode(given).decode())]
+
+        return PlanExecuteAgent(rt, Says(plan), executor=Says(lambda r: answer(task_of(r))))
+
+    async with make([echo], sqlite, close_timeout=0.0) as rt:
+        agent = agent_on(rt)
+        with agent.listening("t") if streams else nullcontext():
+            await agent.begin("go", thread="t")
+            await gate.reached.wait()
+            if at == "a":  # b has ended meanwhile
+                await eventually(lambda: _has_reply(rt, "did b"))
+    gate.open()
+    async with make([echo], sqlite) as rt:
+        result = await agent_on(rt).resume("t")
+        assert result is not None
+        assert result.text == "done"
+        entries = [event.data["entry"] for event in await _events(rt) if "entry" in event.data]
+        begun_again = [(each.get("fork", ""), each["why"]) for each in entries if each["e"] == "restart"]
+        assert begun_again == [({"planner": "", "a": "1-1", "c": "1-3"}[at], "the turn was interrupted")]
+
+
+async def _events(rt: Runtime) -> list[Any]:
+    return list((await rt.get("turn-1", thread="agent:plan/t")).events)
+
+
+async def _has_reply(rt: Runtime, text: str) -> bool:
+    return any(text in str(event.data) for event in await _events(rt))
 
 
 async def test_a_restart_in_a_batch_of_steps_keeps_the_limits(sqlite: str) -> None:

@@ -41,6 +41,16 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+async def test_a_client_lowers_the_limits_of_a_turn(tmp_path: Path) -> None:
+    async with either("client", declared(tmp_path)) as agent:
+        result = await agent.run("add", thread="t", limits={"max_steps": 1})
+        assert (result.stopped, result.steps) == ("max_steps", 1)
+        with pytest.raises(ClicketError, match="max_steps is 30, and the agent allows 20"):
+            await agent.run("add", thread="t", limits={"max_steps": 30})
+        with pytest.raises(UsageError, match="limits"):
+            await agent.run("add", thread="t", limits=3)
+
+
 class TestSameAsAnAgent:
     async def test_a_turn_that_is_handed_over(self, kind: str, tmp_path: Path) -> None:
         agents = {

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.kit.waiting import eventually
 from tests.scenarios.agent_server_kit import TURN, Gate, say, script, served_agent, streamed, with_id
@@ -13,6 +14,7 @@ from tests.scenarios.kit import make
 from tests.scenarios.server_kit import Api, key_for, read_sse, served
 
 from clicket import Policy
+from clicket.agents import Limits
 from clicket.errors import UsageError
 from clicket.server import create_app
 
@@ -52,6 +54,39 @@ async def test_the_format_of_the_answer_is_negotiated(tmp_path: Path) -> None:
         both = await streamed(it, "hello", headers={"accept": "text/event-stream, application/json"})
         assert both[-1]["event"] == "final"
         assert (await streamed(it, "hello", wait=True, stream=True))[-1]["data"]["turn"] == 6
+
+
+LIMITS: dict[str, float] = {
+    "max_steps": 6, "max_calls": 6, "max_tokens": 600, "max_cost": 0.6, "max_seconds": 60.5, "max_repeats": 6,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(Limits)])
+async def test_a_request_can_lower_each_limit_and_raise_none(tmp_path: Path, name: str) -> None:
+    model = script(tmp_path, {"answers": ["done"], "repeat": True}, "own.json")
+    async with served_agent(tmp_path, agents={"helper": {"model": model, **LIMITS}}) as it:
+        most, raised = LIMITS[name], LIMITS[name] + 1
+        for more in ({}, {"when": "next"}, {"wait": 0}):
+            refused = await say(it, limits={name: raised}, **more)
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+            for part in (f"limits: {name} is {raised:g}", f"the agent allows {most:g}", f"at most {most:g}"):
+                assert part in refused.json()["detail"]
+        assert (await it.get("/agents/t")).json()["turns"] == 0
+        assert (await it.get("/agents/t/queue")).json()["items"] == []
+        assert (await say(it, limits={name: -1})).status_code == 422
+        ended = await say(it, limits={name: most, "max_steps": 1}, wait=True)
+        assert ended.json()["stopped"] == "finished", ended.text
+        record = await it.runtime.get("turn-1", thread="agent:helper/t")
+        begun = next(event.data["entry"] for event in record.events if event.data.get("entry", {}).get("e") == "begun")
+        assert begun["limits"] == {**LIMITS, "max_steps": 1}
+
+
+async def test_a_limit_that_the_agent_does_not_have_can_be_set(tmp_path: Path) -> None:
+    async with served_agent(tmp_path) as it:
+        result = (await say(it, limits={"max_calls": 0, "max_cost": None}, wait=True)).json()
+        assert (result["stopped"], result["calls"]) == ("budget", 0)
+        assert (await say(it, limits={"max_tokens": 10_000}, wait=True)).json()["stopped"] == "finished"
+        assert (await say(it, limits={"max_stepz": 1})).status_code == 422
 
 
 async def test_wait_that_runs_out_and_a_thread_that_is_busy(tmp_path: Path) -> None:

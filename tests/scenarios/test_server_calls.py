@@ -10,12 +10,15 @@ from typing import Any, get_args
 
 import pytest
 from tests.kit.waiting import eventually
-from tests.scenarios.kit import assert_sound
+from tests.scenarios.agent_kit import Gate
+from tests.scenarios.kit import assert_sound, make
 from tests.scenarios.server_kit import Api, served
 
 import clicket
 from clicket import Policy, State, ToolContext, tool
+from clicket.agents import Agent, Limits, Turn
 from clicket.model.record import WaitingFor
+from clicket.testing import ScriptedModel
 
 PROBLEM = "application/problem+json"
 
@@ -85,7 +88,42 @@ async def test_calls_are_listed_by_all_that_they_can_wait_for() -> None:
             assert [call["id"] for call in listed.json()["items"]] == (["later"] if what == "time" else [])
         chosen = {"action": "cancel", "filter": {"waiting_for": "time"}}
         assert (await it.post("/bulk", json=chosen)).json()["done"] == 1
-        problem(await it.get("/calls", params={"waiting_for": "slot"}), 400, "invalid_query")
+        for wrong in ("slot", "dep:", "time:db"):
+            problem(await it.get("/calls", params={"waiting_for": wrong}), 400, "invalid_query")
+            assert (
+                await it.post("/bulk", json={"action": "cancel", "filter": {"waiting_for": wrong}})
+            ).status_code == 422
+
+
+async def test_turns_are_listed_by_what_they_wait_for_that_has_a_name(tmp_path: Path) -> None:
+    """A turn was run with a dep and a model; the process that serves the store has neither."""
+    store = f"sqlite:///{tmp_path / 'calls.db'}"
+    gate = Gate()
+
+    async def drive(turn: Turn) -> tuple[str, str]:
+        await gate()
+        return "finished", ""
+
+    async with make([], store, close_timeout=0.0) as rt:
+        agent = Agent(rt, drive, name="react", limits=Limits())  # type: ignore[arg-type]  # a plain str will do
+        await agent.begin("go", thread="a", deps={"db/1 @x": 7})
+        await agent.begin("go", thread="b", model=ScriptedModel([], name="special"))
+        await gate.reached.wait()
+    async with served([], store=store) as it:
+        Agent(it.runtime, drive, name="react", limits=Limits())  # type: ignore[arg-type]
+        await it.runtime.recover()
+
+        async def listed(what: str) -> list[str]:
+            return [each["thread"] for each in (await it.get("/calls", params={"waiting_for": what})).json()["items"]]
+
+        async def both() -> bool:
+            return [await listed("dep:db/1 @x"), await listed("model:special")] == [
+                ["agent:react/a"],
+                ["agent:react/b"],
+            ]
+
+        await eventually(both)
+        assert await listed("dep:db") == []
 
 
 def test_all_that_the_code_waits_for_is_a_filter() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from clicket.adapters.pictures import pictures_of
 from clicket.adapters.response_run import answer
 from clicket.adapters.runtime_access import ToolCatalog, caller_of, loop_of, offers
 from clicket.adapters.tool_request import ToolRequest, local_key, turn_of
@@ -20,7 +21,7 @@ from clicket.tools.provider_schema import shown
 
 try:
     from mcp.server import Server
-    from mcp.types import CallToolResult, ListToolsResult, TextContent, Tool
+    from mcp.types import CallToolResult, ImageContent, ListToolsResult, TextContent, Tool
 except ImportError as missing:
     raise UsageError(
         "clicket.adapters.claude_agent needs the package mcp, which the SDK brings: pip install claude-agent-sdk."
@@ -52,10 +53,12 @@ def as_sdk_server(rt: Any, thread: str, *, name: str = "clicket") -> Any:
         async def work() -> Any:
             catalog = await ToolCatalog.of(caller)
             key = local_key(request, 0)
-            return await answer(caller, catalog, request, thread=thread, turn=turn_of(request), key=key)
+            made = await answer(caller, catalog, request, thread=thread, turn=turn_of(request), key=key)
+            return made, await pictures_of(caller, made.result)
 
-        made = await on_loop(loop, work)
-        return CallToolResult(content=[TextContent(type="text", text=made.text)], is_error=made.failed)
+        made, pictures = await on_loop(loop, work)
+        shown = [ImageContent(type="image", data=data, mime_type=kind) for kind, data in pictures]
+        return CallToolResult(content=[TextContent(type="text", text=made.text), *shown], is_error=made.failed)
 
     server = Server(name, version=version(), on_list_tools=list_tools, on_call_tool=call_tool)
     return {"type": "sdk", "name": name, "instance": server}

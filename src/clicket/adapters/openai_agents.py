@@ -3,7 +3,8 @@
     agent = Agent(name="Clerk", tools=await as_agents_tools(rt, thread))
 
 At every step the agent is offered those that the thread may use then. A failed call is a text that begins with `Error: `, and the run
-continues. With a vendor's ids of calls a call runs once: a run that is resumed from its state gets the result that is on record.
+continues. Images of a result are passed on beside its text. With a vendor's ids of calls a call runs once: a run that is resumed from its
+state gets the result that is on record.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, overload
 
+from clicket.adapters.pictures import pictures_of
 from clicket.adapters.response_run import answer
 from clicket.adapters.runtime_access import Offer, ToolCatalog, loop_of, offers, sync_or_async
 from clicket.adapters.tool_request import ToolRequest, local_key, turn_of
@@ -45,13 +47,20 @@ def as_agents_tools(rt: Any, thread: str) -> Any:
 
 
 def _tool(caller: Caller, catalog: ToolCatalog, offer: Offer, thread: str, loop: Any) -> FunctionTool:
-    async def invoke(context: Any, arguments: str) -> str:
+    async def invoke(context: Any, arguments: str) -> str | list[dict[str, str]]:
         request = ToolRequest(id=context.tool_call_id or "", name=offer.wire, arguments=arguments)
-        made = await on_loop(
-            loop,
-            lambda: answer(caller, catalog, request, thread=thread, turn=turn_of(request), key=local_key(request, 0)),
-        )
-        return f"Error: {made.text}" if made.failed else made.text
+
+        async def work() -> Any:
+            key = local_key(request, 0)
+            made = await answer(caller, catalog, request, thread=thread, turn=turn_of(request), key=key)
+            return made, await pictures_of(caller, made.result)
+
+        made, pictures = await on_loop(loop, work)
+        text = f"Error: {made.text}" if made.failed else made.text
+        if not pictures:
+            return text
+        shown = [{"type": "image", "image_url": f"data:{kind};base64,{data}"} for kind, data in pictures]
+        return [{"type": "text", "text": text}, *shown]
 
     async def is_enabled(_context: Any, _agent: Any) -> bool:
         usable = await on_loop(loop, lambda: offers(caller, thread, catalog))

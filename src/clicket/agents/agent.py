@@ -34,7 +34,7 @@ from clicket.agents.transcript import storable
 from clicket.agents.turn_lifecycle import Drive, OnChange, ReturnTo, StateChanged, TurnLifecycle
 from clicket.agents.turn_limits import Limits, check_counts
 from clicket.agents.turn_record import TurnRecord, plan_in
-from clicket.agents.turn_start import begin, bring, earlier, lacking_dep, refuse_lacking, turn_arguments, work_off
+from clicket.agents.turn_start import begin, bringing, earlier, lacking_dep, refuse_lacking, turn_arguments, work_off
 from clicket.agents.turn_tool import TurnTool
 from clicket.agents.user_message import Message, UserMessage, kept
 from clicket.engine.executors import TurnLog
@@ -339,8 +339,8 @@ class Agent(Generic[T]):
                 begun = run not in self._tool.starting
                 if begun:
                     return await threads.ended(thread, number)
-                if await threads.join(wanted, thread, number):
-                    bring(self._tool, self._threads, thread, number, given.values)
+                bring = bringing(self._tool, threads, thread, number, given.values)
+                if await threads.join(wanted, thread, number, bring):
                     return await threads.joined(thread, number)
                 continue
             finally:
@@ -414,11 +414,11 @@ class Agent(Generic[T]):
         check_name("thread", thread)
         values = RunValues(model=model, output=None if output is None else Output.of(output), deps=deps_of(deps))
         number = await self._threads.next(thread)
-        place = await self._threads.join(Wanted(), thread, number)
+        bring = bringing(self._tool, self._threads, thread, number, values)
+        place = await self._threads.join(Wanted(), thread, number, bring)
         if place is None:
             return None
         await self._tool.mailbox.let_go(self._host, thread)
-        bring(self._tool, self._threads, thread, number, values)
         return self._typed(await self._threads.joined(thread, number), values)
 
     async def take_up(self, thread: str = "default") -> int | None:

@@ -63,6 +63,9 @@ class _BackgroundTool(ToolDefaults):
             return [_shown(each, host.clock.now()) for each in found.values()]
         call = bound["call"]
         if call not in found:
+            known = await host.record(call, ctx.thread)
+            if known is not None and host.is_background(known.tool):
+                return f"{known.tool} has ended. A later message says how, if none has yet."
             listed = ", ".join(found) or "none"
             raise InvalidInput(f"no call {call[:100]!r} goes on in the background. Going on: {listed}")
         await host.cancel(call, ctx.thread, bound.get("reason") or "the model cancelled it")

@@ -188,7 +188,7 @@ class PlanExecuteLoop:
         while not blocked and (ready := plan.ready()):
             for number in ready:
                 plan = plan.marked(number, PlanStep.IN_PROGRESS)
-            turn.record_plan(plan.body())
+            await turn.record_progress(plan.body())
             forks = [(number, self._fork(turn, plan, number)) for number in ready]
             try:
                 endings = await self._run_forks([fork for _, fork in forks])
@@ -204,7 +204,7 @@ class PlanExecuteLoop:
                 blocked = blocked or status is PlanStep.BLOCKED
                 if isinstance(ending, tuple) and ending[0] != "finished":
                     stop = stop or turn.spent.over(turn.limits)
-            turn.record_plan(plan.body())
+            await turn.record_progress(plan.body())
             if stop is not None:
                 return plan, stop
         return plan, None

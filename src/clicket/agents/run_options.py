@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, TypedDict
 
@@ -147,7 +146,6 @@ class Brought:
 
     def __init__(self) -> None:
         self._values: dict[Key, RunValues] = {}
-        self._waiting: dict[Key, asyncio.Future[None]] = {}
 
     def bring(self, key: Key, values: RunValues) -> None:
         """Adds to what was brought before: a caller that joins a turn may have what the turn waits for."""
@@ -157,21 +155,16 @@ class Brought:
         self._values[key] = RunValues(
             model=values.model or known.model, output=values.output or known.output, deps=deps
         )
-        waiting = self._waiting.pop(key, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(None)
+
+    @property
+    def turns(self) -> list[Key]:
+        return list(self._values)
 
     def of(self, key: Key) -> RunValues:
         return self._values.get(key, NO_VALUES)
 
-    async def more(self, key: Key) -> RunValues:
-        """Those of a turn, when a caller has brought more."""
-        await asyncio.shield(self._waiting.setdefault(key, asyncio.get_running_loop().create_future()))
-        return self.of(key)
-
     def forget(self, key: Key) -> None:
         self._values.pop(key, None)
-        self._waiting.pop(key, None)
 
 
 def tool_names(only: Collection[str | Tool]) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -46,9 +46,12 @@ _BRINGS = {
     "model": "the model {name!r}, which agent.run or agent.resume brings (model=…)",
     "dep": "the dep {name!r}, which agent.run or agent.resume brings (deps={{{name!r}: …}})",
     "agent": "the agent {name!r}, which was handed the turn: make it on this runtime",
+    "tool": "the tool {name!r}, of which a call was interrupted: register it on this runtime",
     "workspace": "a process with its workspace {name!r} (host and folder)",
 }
 """Waits of the turn itself."""
+_PUT_AWAY = ("dep", "model", "workspace")
+"""Those in which it belongs to no process."""
 _WAITS = {
     "approval": "an approval of {tool!r}",
     "credential": "a credential for {tool!r}",
@@ -129,18 +132,30 @@ class Threads:
             )  # its process died before the call ended: it ends here
         return found
 
-    async def join(self, wanted: Wanted, thread: str, number: int) -> Place | None:
+    async def join(
+        self, wanted: Wanted, thread: str, number: int, bring: Callable[[], None] | None = None
+    ) -> Place | None:
         """A turn of this number exists. A place: it is the turn that is wanted, and goes on there: `wanted` names it, or a crash
         interrupted it and it has the message. None: it has ended, and the next one may begin; an interrupted turn with another message
         has ended before this returns. `Conflict`: `wanted` names it, and it has another message. `AgentBusy`: it runs, and was not
-        interrupted, or another caller of this process waits for it; or it waits for a person."""
+        interrupted, or another caller of this process waits for it; or it waits for a person.
+
+        `bring`: called if it has the message, before it goes on here: gives it what it was run with."""
         host = self.host
         id = turn_id(number)
         inner = self.inner(thread)
         record = await host.record(id, inner)
         if record is None:
             return None
-        here = not record.state.is_terminal and (host.lives(id, inner) or await host.claim(id, inner))
+        here = False
+        if not record.state.is_terminal:
+            begun = self._begun(record, thread, number)
+            is_wanted = _is_same(record, begun, wanted) and wanted.id in ("", begun.id)
+            if is_wanted and bring is not None:
+                bring()
+            # One that waits for what a caller brings would wait again.
+            is_put_away = not is_wanted and (record.waiting_for or "").partition(":")[0] in _PUT_AWAY
+            here = host.lives(id, inner) or (not is_put_away and await host.claim(id, inner))
         if not here:
             # It may have ended since, or could not continue: its message is masked, and no key opens it.
             record = record if record.state.is_terminal else await host.record(id, inner) or record

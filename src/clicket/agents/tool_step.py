@@ -250,7 +250,7 @@ class _ToolStep:
                     return Result.of(use, call_id, started_text(call_id), background=True)
                 result = ended
             elif known is not None:
-                result = await self._outcome(known, call_id)
+                result = await self._outcome(known, call_id, name)
             else:
                 result = await self._call(host, name, arguments, call_id, why, may_be_made)
         except StoreUnavailable as error:
@@ -286,7 +286,7 @@ class _ToolStep:
             return host.call(tool, arguments, id=call_id, thread=thread)
         return host.call_new(tool, arguments, call_id, thread)
 
-    async def _outcome(self, known: Handle, call_id: str) -> ToolResult:
+    async def _outcome(self, known: Handle, call_id: str, tool: str) -> ToolResult:
         """Wait for a call that was made before this process ran the turn."""
         turn, watch = self.turn, self.watch
         if not turn.host.lives(call_id, turn.thread):
@@ -295,6 +295,10 @@ class _ToolStep:
             if turn.deps:  # the recovery leaves out tools whose deps the runtime does not make
                 await turn.host.claim(call_id, turn.thread)
             known = await turn.host.made(call_id, turn.thread) or known
+        gone = not turn.host.lives(call_id, turn.thread) and turn.host.installed(tool) is None
+        if gone:
+            text = f"This process does not have the tool {tool!r} of a call that was interrupted: register it, or stop the turn."
+            turn.wait_for(f"tool:{tool}", text)
         waits = await turn.host.waits_for_people(turn.thread)
         if (turn.thread, call_id) in waits:
             turn.report_waiting()
@@ -302,11 +306,14 @@ class _ToolStep:
             for thread, id in waits:
                 watch.wait(thread, id)
         try:
-            return await known.result()
+            result = await known.result()
         except asyncio.CancelledError:
             if not turn.goes_on_elsewhere:
                 await known.cancel(_STOPPED)
             raise
+        if gone:
+            turn.wait_for(None, f"The call of {tool!r} has ended.")
+        return result
 
     async def _fill_missing(self, text: str, code: str) -> None:
         """The step was interrupted: calls that have ended get their results, the others get `text` as an error."""

@@ -46,6 +46,7 @@ from clicket.agents.mailbox import Mailbox, QueuedMessage
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.sensitive_values import SensitiveValues
+from clicket.agents.task_threads import thread_of_task
 from clicket.agents.transcript import assistant_message, paired
 from clicket.agents.turn_limits import AnswerEnd, Ending, Limits, Repeats, Spent, Stopped, counted
 from clicket.agents.turn_record import Branch, Replay, TurnRecord, note_of
@@ -55,6 +56,7 @@ from clicket.engine.spend import spender_of_turn
 from clicket.errors import ClicketError, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
 from clicket.model.files import FileRef, shown_in
+from clicket.model.ids import is_of_turn
 from clicket.model.ports import AgentHost, ChatModel, Clock, Taken
 from clicket.model.ports.spending import Spending
 from clicket.model.spend import Spender
@@ -651,6 +653,8 @@ class Turn:
 
     def _count_called(self, items: Iterable[Result]) -> None:
         """What agents have used that were called."""
+        for item in items:
+            self.spent.open.pop(thread_of_task(self.thread, item.call), None)
         if self.limits.max_tokens is not None or self.limits.max_cost is not None:
             self.spent.called = sum((item.usage for item in items if item.usage), self.spent.called)
 
@@ -704,6 +708,14 @@ class Turn:
             entry = PlanState(step=self.steps, plan=body, at=self.clock.now())
             self.write(f"The plan: {done} of {len(body['steps'])} steps are completed.", entry, _texts(body))
 
+    async def record_progress(self, body: dict[str, Any]) -> None:
+        """`record_plan`, before any model is asked: a request that follows a new state was not made before a crash."""
+        if not self._replay.plans:
+            self._replay.must_restart = False
+        self.record_plan(body)
+        if self.feed.readers:  # nobody has pieces of an answer of which no reader knew
+            await self.flush()
+
     def publish(self, type: AgentEventType, **data: Any) -> None:
         """Pass an event to live readers without recording it."""
         if self.feed.readers:
@@ -750,11 +762,26 @@ class Turn:
 
     def over(self) -> Ending | None:
         """The limit that forbids another request to the model, or None."""
+        above = self._above()
         if self._replay.replies:  # this request was made before the crash
             return None
         if self.max_steps is not None and self.steps >= self.max_steps:
             return "max_steps", f"Terminated: Reached max steps ({self.max_steps})"
-        return self.spent.over(self.limits)
+        found = self.spent.over(self.limits)
+        while found is None and above is not None:
+            found = above.spent.over_shared(above.limits, above.agent)
+            above = above._above()
+        return found
+
+    def _above(self) -> Turn | None:
+        """The turn that gave its agent this task, if it goes on in this process. It knows from then on what this one spends."""
+        thread, _, call = self.thread.rpartition("/")
+        tool = self.host.installed(f"agent:{call.partition('.')[0]}") if thread else None
+        above: Turn | None = None if tool is None else tool.turns.get((self.host.caller, thread))
+        if above is None or not is_of_turn(call, above.mark):  # or in the background, and its turn is over
+            return None
+        above.spent.open[self.thread] = self.spent
+        return above
 
     # Forks.
 
@@ -780,6 +807,7 @@ class Turn:
             metadata=self.metadata,
         )
         fork.max_steps = max_steps
+        fork._replay.must_restart = self._replay.must_restart
         fork.deps = self.deps
         fork.decisions.brought.update(self.decisions.brought)
         return fork

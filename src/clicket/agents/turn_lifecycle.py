@@ -39,7 +39,7 @@ from clicket.model.chat import ToolOffer, ToolUse
 from clicket.model.codec import clean, decode
 from clicket.model.files import FileRef
 from clicket.model.names import place_in, place_queue
-from clicket.model.ports import AgentHost, sleep
+from clicket.model.ports import AgentHost, put_away, sleep
 from clicket.model.ports.model_trace import MODEL_TRACE
 from clicket.safety.vault import hide_text
 
@@ -67,7 +67,7 @@ class _Run(NamedTuple):
     head: Head
     identity: Identity
     options: RunOptions
-    brought: Brought | None
+    values: RunValues
 
 
 class _Differs(Exception):
@@ -152,10 +152,15 @@ class TurnLifecycle:
             failed = done.state is AgentState.ERROR
             result = result_of(done, self.identity.name, thread, known.messages)
             return result, failure_of(done, f"turn {number}") if failed else None
-        if record.begun is not None and not log.must_stop:
-            self._leave_to_its_place(log, record.begun)
-        identity = self.identity.for_run(options)
         values = NO_VALUES if brought is None else brought.of((host.caller, thread, number))
+        if not log.must_stop:
+            if record.begun is not None:
+                self._leave_to_its_place(log, record.begun)
+            if lacking := self.lacking(host, options, values):
+                kind, _, name = lacking.partition(":")
+                text = f"This process does not have the {kind} {name!r}: run or resume brings it, or a process that has it goes on."
+                log.leave_to(put_away(log.entry.tool), lacking, text)
+        identity = self.identity.for_run(options)
         began = identity if record.begun is None else Identity.in_entry(record.begun)
         turn = Turn(
             host,
@@ -181,7 +186,7 @@ class TurnLifecycle:
         try:
             if began.digest != identity.digest:
                 self._take_change(turn, began, identity)
-            return await self._drive_to_end(_Run(turn, known.head, identity, options, brought))
+            return await self._drive_to_end(_Run(turn, known.head, identity, options, values))
         except _Differs as differs:
             return await self._refuse(turn, differs)
         finally:
@@ -323,38 +328,21 @@ class TurnLifecycle:
                 turn.replay()
 
     async def _bring(self, run: _Run) -> None:
-        """Give the turn the model and the deps that it was run with. It waits until this process has them."""
-        turn, brought, options = run.turn, run.brought, run.options
-        if brought is not None and (options.model or options.deps):
-            key = (turn.host.caller, turn.thread, turn.number)
-            values = brought.of(key)
-            waits = ""
-            while lacking := self._lacking(turn, options, values):
-                waits = lacking
-                kind, _, name = lacking.partition(":")
-                turn.wait_for(lacking, f"This process does not have the {kind} {name!r}: run or resume brings it.")
-                try:
-                    values = await brought.more(key)
-                except asyncio.CancelledError:
-                    if turn.stopping != "cancel":
-                        raise
-                    turn.must_stop = True  # it ends the calls that it made, and asks no model
-                    return
-            if waits:
-                turn.wait_for(None, "What the turn was run with is here.")
-            if options.model:
-                turn.model = values.model
-                turn.first = turn.first._replace(model=values.model)
-            if options.deps:
-                turn.host = turn.host.with_deps(values.deps, turn.thread, turn.mark)
+        """Give the turn the model and the deps that it was run with."""
+        turn, values, options = run.turn, run.values, run.options
+        if options.model:
+            turn.model = values.model
+            turn.first = turn.first._replace(model=values.model)
+        if options.deps:
+            turn.host = turn.host.with_deps(values.deps, turn.thread, turn.mark)
         turn.deps = await turn.host.deps()
 
-    def _lacking(self, turn: Turn, options: RunOptions, values: RunValues) -> str:
-        """The first thing that the turn was run with, and that this process does not have: `model:NAME`, `dep:NAME`."""
+    def lacking(self, host: AgentHost, options: RunOptions, values: RunValues) -> str:
+        """The first thing that a turn was run with, and that this process does not have: `model:NAME`, `dep:NAME`."""
         named, model = options.model, values.model
         if named not in ("", self.identity.model) and (model is None or model_name(model) != named):
             return f"model:{named}"
-        missing = (name for name in options.deps if name not in values.deps.values and not turn.host.makes_dep(name))
+        missing = (name for name in options.deps if name not in values.deps.values and not host.makes_dep(name))
         return next((f"dep:{name}" for name in missing), "")
 
     async def _ending(self, run: _Run) -> Ending:

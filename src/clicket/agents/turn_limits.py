@@ -86,7 +86,7 @@ def counted(usage: object) -> Usage:
 class Spent:
     """Counters of one turn, shared by its forks."""
 
-    __slots__ = ("ahead", "asking", "called", "calls", "seconds", "steps", "usage")
+    __slots__ = ("ahead", "asking", "called", "calls", "open", "seconds", "steps", "usage")
 
     def __init__(self) -> None:
         self.steps: int = 0
@@ -99,10 +99,17 @@ class Spent:
         self.usage: Usage = Usage()
         self.called: Usage = Usage()
         """Of the agents that it called, if it has a limit of tokens or cost."""
+        self.open: dict[str, Spent] = {}
+        """Of turns of such agents that go on in this process, by thread."""
+
+    @property
+    def used(self) -> Usage:
+        """By the turn and by all that it called, until now."""
+        return sum((each.used for each in self.open.values()), self.usage + self.called)
 
     def left(self, limits: Limits) -> dict[str, Any]:
         """The limits of tokens and cost that an agent has which is called now."""
-        used = self.usage + self.called
+        used = self.used
         left: dict[str, Any] = {}
         if limits.max_tokens is not None:
             left["max_tokens"] = max(limits.max_tokens - used.total, 0)
@@ -116,15 +123,20 @@ class Spent:
             return "max_steps", f"Terminated: Reached max steps ({limits.max_steps})"
         if limits.max_tokens is None and limits.max_cost is None and limits.max_seconds is None:
             return None
-        usage = self.usage + self.called
-        for name, used, bound in (
-            ("tokens", usage.total, limits.max_tokens),
-            ("cost", usage.cost, limits.max_cost),
-            ("seconds", round(self.seconds, 3), limits.max_seconds),
-        ):
-            if bound is not None and used >= bound and (self.steps or not bound):
-                return "budget", f"Terminated: Reached the budget of {name} ({used:g} of {bound:g})"
-        return None
+        seconds = ("seconds", round(self.seconds, 3), limits.max_seconds)
+        found = _reached(*self._shared(limits), seconds)
+        return None if found is None or not (self.steps or not found[2]) else ("budget", _over_budget(*found))
+
+    def over_shared(self, limits: Limits, agent: str) -> Ending | None:
+        """The limit of tokens or cost that forbids another request to an agent whose task comes from this turn, which is `agent`'s."""
+        found = _reached(*self._shared(limits))
+        return (
+            None if found is None else ("budget", f"{_over_budget(*found)} of the agent {agent!r}, which gave the task")
+        )
+
+    def _shared(self, limits: Limits) -> tuple[_Bound, _Bound]:
+        used = self.used
+        return ("tokens", used.total, limits.max_tokens), ("cost", used.cost, limits.max_cost)
 
     def count_call(self, use: ToolUse, limits: Limits, repeats: Repeats) -> Ending | None:
         """Count a tool call; or return the limit that forbids it. `repeats` are the turn's own, or the fork's."""
@@ -142,6 +154,18 @@ class Spent:
 
     def seconds_left(self, max_seconds: float) -> float:
         return max(max_seconds - self.seconds, 0.0)
+
+
+_Bound = tuple[str, float, float | None]
+"""The name of a limit, what is used of it, and the limit."""
+
+
+def _reached(*bounds: _Bound) -> _Bound | None:
+    return next((each for each in bounds if each[2] is not None and each[1] >= each[2]), None)
+
+
+def _over_budget(name: str, used: float, bound: float | None) -> str:
+    return f"Terminated: Reached the budget of {name} ({used:g} of {bound:g})"
 
 
 def _repeat_key(use: ToolUse) -> tuple[str, bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +19,7 @@ from clicket.model.chat import ToolOffer
 from clicket.model.ids import new_id
 from clicket.model.ports import AgentHost, Taken
 
-__all__ = ["begin", "bring", "earlier", "turn_arguments", "work_off"]
+__all__ = ["begin", "bringing", "earlier", "turn_arguments", "work_off"]
 
 logger = logging.getLogger("clicket.agents")
 
@@ -51,9 +51,11 @@ async def begin(
         except Taken:
             if is_first:
                 tool.starting.pop(run, None)
-            if await threads.join(wanted, thread, number) is None:
+            if (
+                await threads.join(wanted, thread, number, bringing(tool, threads, thread, number, given.values))
+                is None
+            ):
                 continue
-            bring(tool, threads, thread, number, given.values)
         except Exception:  # not on cancellation: then the turn begins all the same, and needs its agent
             tool.starting.pop(run, None)
             raise
@@ -82,10 +84,14 @@ async def refuse_lacking(lifecycle: TurnLifecycle, threads: Threads, thread: str
         raise UsageError(lacking)
 
 
-def bring(tool: TurnTool, threads: Threads, thread: str, number: int, values: RunValues) -> None:
-    """A caller that has joined a turn has values that the turn may wait for."""
-    if values != NO_VALUES and threads.host.lives(turn_id(number), threads.inner(thread)):
-        tool.brought.bring((threads.host.caller, thread, number), values)
+def bringing(tool: TurnTool, threads: Threads, thread: str, number: int, values: RunValues) -> Callable[[], None]:
+    """Brings what a caller has that joins a turn: the turn may wait for it."""
+
+    def bring() -> None:
+        if values != NO_VALUES:
+            tool.brought.bring((threads.host.caller, thread, number), values)
+
+    return bring
 
 
 def turn_arguments(wanted: Wanted, thread: str, number: int, run: str, options: RunOptions) -> dict[str, Any]:

@@ -18,12 +18,14 @@ from clicket.agents.frontend_tool import offers_in
 from clicket.agents.identity import Identity, both
 from clicket.agents.mailbox import Mailbox, waiting
 from clicket.agents.memory import Memory
-from clicket.agents.run_options import NO_VALUES, Brought, RunValues, options_in
+from clicket.agents.run_options import NO_VALUES, Brought, RunValues, model_name, options_in
+from clicket.agents.threads import inner_thread, turn_id
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import TurnLifecycle
 from clicket.agents.turn_record import begun_in
 from clicket.engine.executors import turn_log_of
 from clicket.errors import ClicketError, UsageError
+from clicket.model import Record
 from clicket.model.files import files_in
 from clicket.model.ports import AgentHost, StoredDocument
 from clicket.tools import Options, ToolContext, Traits
@@ -124,6 +126,32 @@ class TurnTool(ToolDefaults):
             host = self._host.acting_for(message.caller, frozenset(message.scopes), frozenset(message.requesters))
             await self.work_off(host, message.thread)
 
+    async def has(self) -> set[str]:
+        """What turns may wait for that this process has of models, and that callers have brought for turns which are not here."""
+        models = (each.lifecycle.identity.model for each in self._standing.values())
+        names = {f"model:{model}" for model in models if model}
+        for key in self.brought.turns:
+            caller, thread, number = key
+            values = self.brought.of(key)
+            record = await self._host.acting_for(caller, frozenset()).record(
+                turn_id(number), inner_thread(self.name.removeprefix("agent:"), thread)
+            )
+            if record is None or record.state.is_terminal:
+                self.brought.forget(key)
+                continue
+            names.update(f"dep:{name}" for name in values.deps.values)
+            if values.model is not None:
+                names.add(f"model:{model_name(values.model)}")
+        return names
+
+    def has_all(self, record: Record) -> bool:
+        """Has this process all that this turn was run with?"""
+        given = record.arguments
+        host = self._host.acting_for(record.caller, frozenset())
+        lifecycle = self._to_continue(host.entries(record.events, record.id, record.thread))
+        values = self.brought.of((record.caller, given["thread"], given["turn"]))
+        return not lifecycle.lacking(host, options_in(given.get("options")), values)
+
     @property
     def latest(self) -> TurnLifecycle:
         """Of the agent that was made last."""
@@ -183,7 +211,8 @@ class TurnTool(ToolDefaults):
                 files=files_in(bound.get("files")),
             )
         finally:
-            self.brought.forget(place)
+            if log.stopping != "elsewhere":  # callers may have brought a part of what it waits for
+                self.brought.forget(place)
             self.streams.release(*key)
         if run in self.endings:
             self.endings[run] = (result, raised)

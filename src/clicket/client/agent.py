@@ -27,7 +27,7 @@ from clicket.client.connection import (
     path_segment,
 )
 from clicket.client.files import message_body
-from clicket.errors import ClicketError, Conflict
+from clicket.errors import ClicketError, Conflict, UsageError
 from clicket.model.chat import ChatMessage
 from clicket.model.ids import new_id
 
@@ -66,16 +66,24 @@ async def agents_at(connection: Connection) -> list[AgentInfo]:
 
 
 class TurnOptions(TypedDict, total=False):
-    """Of one turn. `tools`: narrows what the agent may use. `metadata`: JSON for its middleware."""
+    """Of one turn. `tools`: narrows what the agent may use. `limits`: as in `Limits`, in place of higher ones of the agent, such as
+    `{"max_steps": 3}`. `metadata`: JSON for its middleware."""
 
     tools: Sequence[str]
+    limits: Mapping[str, float]
     metadata: Mapping[str, Any]
 
 
 def _taken(output: Any, options: TurnOptions) -> tuple[Output[Any] | None, dict[str, Any]]:
     """The type of the answer, and the options as a part of the request."""
-    given, values = taken(options, output)
-    body = {"output": given.output or None, "tools": given.tools, "metadata": given.metadata or None}
+    own = {name: value for name, value in options.items() if name != "limits"}
+    given, values = taken(own, output)
+    limits = options.get("limits")
+    if not isinstance(limits, Mapping | None):
+        raise UsageError(f"limits are numbers by name, such as limits={{'max_steps': 3}}, not {limits!r:.100}.")
+    body = {
+        "output": given.output or None, "tools": given.tools, "metadata": given.metadata or None, "limits": limits and dict(limits),
+    }  # fmt: skip
     return values.output, {name: value for name, value in body.items() if value is not None}
 
 

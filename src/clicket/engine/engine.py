@@ -260,7 +260,7 @@ class Engine:
         stopping = Stopping(core, ending, approvals, external)
         reconciling = Reconciling(core, ending, runner, lent, workers, chance)
         credential_waits = CredentialWaits(core, ending, credential_book, timeout=setup.credentials.wait_timeout)
-        dep_waits = DepWaits(core, ending)
+        dep_waits = DepWaits(core, handover)
         parking = Parking(core, ending, approvals, external, reconciling, credential_waits)
         share = LoopShare(clock.monotonic)
         running = Running(core, ending, handover, stopping, parking, share, tasks)

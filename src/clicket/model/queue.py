@@ -32,4 +32,4 @@ class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
     """0 if none waits."""
     items: list[WaitingCalls]
     later: int = 0
-    """Calls that wait for their time (`not_before`); `length` does not count them."""
+    """Calls that wait for their time (`not_before`), or for a dep or a model of a run; `length` does not count them."""

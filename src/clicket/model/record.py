@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -16,6 +16,8 @@ from clicket.model.files import FileRef, files_in
 from clicket.model.result import Stage, ToolError, ToolResult, failure_text, size_of
 
 __all__ = [
+    "NAMED_WAITS",
+    "WAITS",
     "Attempt",
     "Page",
     "Record",
@@ -31,7 +33,11 @@ __all__ = [
 ]
 
 WaitingFor = Literal["approval", "budget", "credential", "dep", "external", "rate", "reconcile", "time"]
-"""What a call can wait for, other than a slot: a filter of `history`."""
+"""What a call can wait for, other than a slot: a filter of `history`. A turn can also wait for something that has a name."""
+NAMED_WAITS = ("agent", "dep", "model", "tool", "workspace")
+"""A turn waits for one of these as `dep:NAME`."""
+WAITS = rf"^({'|'.join(get_args(WaitingFor))}|({'|'.join(NAMED_WAITS)}):[^\x00]+)$"
+"""Matches all that calls and turns can wait for."""
 _LEAST_SEEN = 16
 _ON_REQUEST = frozenset(
     {

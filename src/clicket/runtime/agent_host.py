@@ -30,7 +30,7 @@ from clicket.model.waits import PEOPLE
 from clicket.tools import Registry, Tool
 from clicket.tools.search import FIND_TOOLS, FindTools
 
-__all__ = ["Host", "has_turn", "sweep_idle_threads", "work_off_queues"]
+__all__ = ["Host", "has_turn", "sweep_idle_threads", "take_up_put_away", "work_off_queues"]
 
 logger = logging.getLogger("clicket.hub")
 _NOTHING: frozenset[str] = frozenset()
@@ -457,7 +457,9 @@ def work_off_queues(engine: Engine, registry: Registry) -> None:
 
     async def begin() -> None:
         nonlocal after
-        waiting = await store.documents(_QUEUE, after=after, limit=_MAX_QUEUED) if registry.has_inner("agent:") else []
+        waiting = (
+            await store.documents(_QUEUE, after=after, limit=_MAX_QUEUED) if registry.inner_tools("agent:") else []
+        )
         after = waiting[-1].key if len(waiting) == _MAX_QUEUED else ""
         threads = {document.key.rpartition("/")[0]: document for document in waiting}
         for key, document in threads.items():
@@ -470,6 +472,29 @@ def work_off_queues(engine: Engine, registry: Registry) -> None:
                 logger.warning("the queue of %s is looked at again later: %s", key, error.message)
 
     engine.background.every(_QUEUES_EVERY, "queues", begin)
+
+
+def take_up_put_away(engine: Engine, registry: Registry) -> None:
+    """Add a background task that continues turns, and calls of turns, which their processes have put away for want of a dep or a model,
+    if this one has it."""
+    store, made = engine.store, engine.deps.factories.keys()
+
+    async def take() -> None:
+        tools: dict[str, Any] = {tool.name: tool for tool in registry.inner_tools("agent:")}
+        names = {f"dep:{name}" for name in made} | ({"dep"} if made else set())
+        for tool in tools.values():
+            names |= await tool.has()
+        for name in sorted(names):
+            for stored in await store.history(Query(waiting_for=name, limit=_MAX_QUEUED)):
+                if stored.owner is not None or stored.damaged is not None:
+                    continue
+                record = read(stored.id, stored.events)
+                tool = tools.get(record.tool)
+                has_all = made >= set(stored.events[0].data.get("deps") or ()) if tool is None else tool.has_all(record)
+                if has_all:
+                    await engine.handover.take(stored.key)
+
+    engine.background.every(_QUEUES_EVERY, "put away", take)
 
 
 async def _calls_of_threads(engine: Engine, calls: Sequence[Stored]) -> Collection[int]:

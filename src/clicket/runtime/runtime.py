@@ -25,7 +25,7 @@ from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall,
 from clicket.model.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
 from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.model.worker import WorkerRole
-from clicket.runtime.agent_host import Host, sweep_idle_threads, work_off_queues
+from clicket.runtime.agent_host import Host, sweep_idle_threads, take_up_put_away, work_off_queues
 from clicket.runtime.calls.again import again
 from clicket.runtime.calls.approvals import approve, deny, respond
 from clicket.runtime.calls.batch import as_request, in_order
@@ -127,6 +127,7 @@ class Runtime:
         )
         sweep_idle_threads(self._engine)
         work_off_queues(self._engine, self._registry)
+        take_up_put_away(self._engine, self._registry)
         self._scheduler = start_schedules(self)
         try:
             await wait_for_store(self._engine.recovery.recover, self.settings.open_timeout)

@@ -52,12 +52,28 @@ class GivenFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ) = None
 
 
+Count = Annotated[float, Meta(ge=0, le=1_000_000_000, multiple_of=1)]
+Amount = Annotated[float, Meta(ge=0, le=1_000_000_000)]
+
+
+class GivenLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of one turn. What is left out, or null, is as the agent has it; none may be above that: 422 `invalid_input`."""
+
+    max_steps: Count | None = None
+    max_calls: Count | None = None
+    max_tokens: Count | None = None
+    max_cost: Amount | None = None
+    max_seconds: Amount | None = None
+    max_repeats: Annotated[float, Meta(ge=1, le=1_000_000_000, multiple_of=1)] | None = None
+
+
 class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message to an agent. `agent`: its name, if it is not the default one. `wait`: true or seconds to get the result as JSON; 0 or
     false to get 202 at once. `stream`: true to get the events, also if `wait` is given; false to get none. `turn`: the number of the
     turn, or `id`: a text of yours for it: a request whose response was lost can be sent again, and does not begin another turn. A thread
     has one turn for one id, as long as the thread is kept; with another message: 409 `conflict`. `output`: a JSON Schema that the
-    answer must fit. `tools`: the only ones that the agent may use in this turn. `metadata`: for the agent's middleware.
+    answer must fit. `tools`: the only ones that the agent may use in this turn. `limits`: in place of higher ones of the agent.
+    `metadata`: for the agent's middleware.
     `when`: store the message and answer 202: `next`, it is a turn of its own after the running one; `now`, the running turn reads it
     with its next request; `interrupt`, the running turn is stopped first.
     `message`: a text, or a list of texts and files in their order; a file is uploaded before, by `POST /artifacts`."""
@@ -70,6 +86,7 @@ class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     id: Name | None = None
     output: dict[str, Any] | None = None
     tools: list[Name] | None = None
+    limits: GivenLimits | None = None
     metadata: dict[str, Any] | None = None
     when: When | None = None
 
@@ -233,7 +250,7 @@ class AgentHandlers:
         asked: str | UserMessage = said if isinstance(said, str) else await _kept(agent, said)
         wait = _wait_of(request, message)
         number = None if message.turn is None else int(message.turn)
-        options = _options(message)
+        options = _options(message, agent.limits)
         if message.when is not None:
             return await self._store(request, agent, message, asked, options)
         try:
@@ -474,10 +491,12 @@ def _wait_of(request: Request, message: MessageRequest) -> bool | float | None:
     return True if "application/json" in accepted and EVENT_STREAM not in accepted else None
 
 
-def _options(message: MessageRequest) -> dict[str, Any]:
+def _options(message: MessageRequest, limits: Limits) -> dict[str, Any]:
     """Of the turn. They cannot widen what the agent may do."""
-    given = {"tools": message.tools, "metadata": message.metadata}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    given: dict[str, Any] = {"tools": message.tools, "metadata": message.metadata}
+    if message.limits is not None:
+        given["limits"] = _narrowed(limits, message.limits)
+    options = {name: value for name, value in given.items() if value is not None}
     try:
         taken(options)
         if message.output is not None:
@@ -485,6 +504,19 @@ def _options(message: MessageRequest) -> dict[str, Any]:
     except UsageError as error:
         raise Refused("invalid_input", error.message) from None
     return options
+
+
+def _narrowed(limits: Limits, given: GivenLimits) -> Limits:
+    less: dict[str, float] = {}
+    for name in given.__struct_fields__:
+        value, most = getattr(given, name), getattr(limits, name)
+        if value is None:
+            continue
+        if most is not None and value > most:
+            text = f"limits: {name} is {value:g}, and the agent allows {most:g}. A request can only lower the limits of an agent:"
+            raise Refused("invalid_input", f"{text} leave it out, or give at most {most:g}.")
+        less[name] = value if name in ("max_cost", "max_seconds") else int(value)
+    return msgspec.structs.replace(limits, **less)
 
 
 async def _ended(agent: Agent, thread: str, turn: int, seconds: float | None) -> TurnResult | None:

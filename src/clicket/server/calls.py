@@ -13,7 +13,7 @@ from clicket.kernel import State
 from clicket.model import Record, ToolResult
 from clicket.model.codec import clean
 from clicket.model.ports import Handle
-from clicket.model.record import WaitingFor
+from clicket.model.record import NAMED_WAITS, WAITS, WaitingFor
 from clicket.runtime.runtime import Runtime
 from clicket.server.call_lookup import (
     CALLER,
@@ -48,6 +48,7 @@ __all__ = ["CallHandlers"]
 _MAX_FULL_RECORDS = 100
 _KEY = re.compile("[!-~]{1,512}")
 _STATE = "|".join(State)
+_WAITS = f"one of {', '.join(get_args(WaitingFor))}, or {', '.join(f'{kind}:NAME' for kind in NAMED_WAITS)}"
 _FILTERS = ("thread", "tool", "since", "until", "waiting_for", "code", "request_id", "id_contains", "cursor")
 
 
@@ -201,7 +202,10 @@ class CallHandlers:
                         name="state", description="Only calls in this state, or in one of several, with commas between them.",
                         pattern=f"^({_STATE})(,({_STATE})){{0,8}}$", expected=f"states with commas between them, of {', '.join(State)}",
                     ),
-                    Parameter(name="waiting_for", description="Only calls that wait for this.", choices=get_args(WaitingFor)),
+                    Parameter(
+                        name="waiting_for", description="Only calls that wait for this. Turns of agents can wait for something that has a "
+                        "name, such as `dep:NAME`.", pattern=WAITS, expected=_WAITS,
+                    ),
                     Parameter(name="active", description="Only calls that have not ended.", kind="boolean"),
                     Parameter(
                         name="since", description="Only calls made at or after this time (seconds since 1970).", kind="number",

@@ -13,7 +13,7 @@ from clicket.kernel import State
 from clicket.model import Record, ToolResult
 from clicket.model.codec import encode
 from clicket.model.grant import Grant
-from clicket.model.record import WaitingFor
+from clicket.model.record import WAITS
 from clicket.model.result import ToolError
 from clicket.runtime.calls.bulk import MAX_CALLS, BulkAction
 
@@ -109,7 +109,7 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     since: Time | None = None
     until: Time | None = None
     active: bool | None = None
-    waiting_for: WaitingFor | None = None
+    waiting_for: Annotated[str, Meta(max_length=512, pattern=WAITS)] | None = None
     code: Name | None = None
     request_id: Name | None = None
     metadata: dict[str, Any] | None = None

@@ -113,9 +113,9 @@ class Registry:
         recovered after a crash like all others. It replaces an earlier one of the same name."""
         self._inner[inner.name] = Registered(inner, compile_schema(inner.input_schema, f"tool {inner.name!r}"))
 
-    def has_inner(self, prefix: str) -> bool:
-        """Is there an inner tool whose name begins so?"""
-        return any(name.startswith(prefix) for name in self._inner)
+    def inner_tools(self, prefix: str) -> list[Tool]:
+        """The inner tools whose names begin so."""
+        return [each.tool for name, each in self._inner.items() if name.startswith(prefix)]
 
     def add_part(self, part: Tool) -> None:
         """Add an inner tool that only running calls of the tool `part.traits.part_of` can call. Unlike other inner tools, it may not have

@@ -71,6 +71,7 @@ class Parts(Lower):
         )
         self.reconciling: Any = Recorder()
         self.parking: Any = Recorder()
+        self.put_away: Any = Recorder()
         self.entered = False
         self.entry: Any = Recorder(is_active=True, update=self.enter)
         approvals = Approvals(core, self.ending)
@@ -82,7 +83,7 @@ class Parts(Lower):
             self.external,
             self.reconciling,
             self.parking,
-            DepWaits(core, self.ending),
+            DepWaits(core, self.put_away),
             self.entry,
         )
 

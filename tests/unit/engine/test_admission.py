@@ -87,7 +87,7 @@ class Parts(Lower):
             approvals,
             due_calls,
             self.credentials,
-            DepWaits(core, self.ending),
+            DepWaits(core, self.handover),
         )
         self.admission = Admission(core, self.ending, self.next_steps, due_calls, self.share)
 

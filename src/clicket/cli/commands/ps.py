@@ -60,6 +60,10 @@ async def ps(
     state: Annotated[
         str | None, typer.Option(help="Only calls in this state; includes ended calls.", autocompletion=complete_state)
     ] = None,
+    waiting_for: Annotated[
+        str | None,
+        typer.Option(help="Only calls that wait for this, such as approval, or dep:NAME of an agent's turn."),
+    ] = None,
     caller: CallerOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="At most N calls, newest first.")] = 50,
     code: Annotated[str | None, typer.Option(help="Only calls that ended with this error code.")] = None,
@@ -76,7 +80,7 @@ async def ps(
     active = not all and state is None and code is None
     which: HistoryOptions = {
         "thread": thread, "tool": tool, "state": state, "active": active, "code": code, "request_id": request_id,
-        "metadata": pairs_of(metadata or ()), "order": "asc" if oldest else "desc",
+        "waiting_for": waiting_for, "metadata": pairs_of(metadata or ()), "order": "asc" if oldest else "desc",
     }  # fmt: skip
     wanted = _Wanted(which=which, caller=caller, limit=limit, cursor=cursor)
     hint = "no call is active; `clicket ps --all` lists ended ones too." if active else "no call matches."

@@ -7,7 +7,7 @@ before what a factory makes. A call that another process began has its run's val
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -39,7 +39,6 @@ class Deps:
         self._exits = AsyncExitStack()
         self._turns: dict[tuple[str, str], dict[str, RunDeps]] = {}
         """By caller and thread, then by the turn's mark, which the ids of its calls have."""
-        self.on_brought: Callable[[], None] = lambda: None
         self.in_use = bool(factories)
 
     # What runs brought.
@@ -48,7 +47,6 @@ class Deps:
         """A turn goes on in this process, with the deps of its run."""
         self.in_use = True
         self._turns.setdefault((caller, thread), {})[mark] = deps
-        self.on_brought()
 
     def leave(self, caller: str, thread: str, mark: str) -> None:
         turns = self._turns.get((caller, thread), {})

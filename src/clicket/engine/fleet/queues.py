@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
-from clicket.model.ports import LATER, Backlog, Capacity, QueueName
+from clicket.model.ports import LATER, Backlog, Capacity, QueueName, put_away
 from clicket.model.worker import WorkerInfo
 from clicket.tools import Registry, Tool
 
@@ -106,7 +106,7 @@ class Queues:
     def all(self) -> frozenset[str]:
         """The queues of every tool whose calls this process may continue."""
         names = frozenset(name for name in self._registry.names if self._continues(name))
-        later = frozenset(str(QueueName(name, holder=LATER)) for name in names)
+        later = frozenset(map(put_away, names))
         return (
             self.claimed_from(names) | names | later
         )  # a call that was never given away has no queue but its tool's name

@@ -30,7 +30,7 @@ from clicket.kernel import State
 from clicket.model import Event, Record, read
 from clicket.model.call import seconds_of
 from clicket.model.codec import canonical
-from clicket.model.ports import LATER, QueueName, Stored, StoredDocument, Timer, agree, sleep
+from clicket.model.ports import QueueName, Stored, StoredDocument, Timer, agree, put_away, sleep
 
 __all__ = ["FIRST_LOOK", "LOOK_EVERY", "DueCalls", "LateStats"]
 
@@ -129,7 +129,7 @@ class DueCalls:
                 await sleep(self._clock, _LOOK_AGAIN)
         if self._phase.closing or call.ending or call.failure is not None or entry.fenced:
             return  # a closing runtime releases the call; the next one puts it away
-        self._journal.give_up_ownership(entry, queue=str(QueueName(entry.tool, holder=LATER)))
+        self._journal.give_up_ownership(entry, queue=put_away(entry.tool))
         self._journal.commit(entry, partial(self._on_put_away, call))
         self._wake_at(due)
 

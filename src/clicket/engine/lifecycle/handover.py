@@ -20,7 +20,7 @@ from clicket.engine.records.attempt_history import doubt_of, unknown_outcome
 from clicket.engine.records.stored_calls import Closed
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.kernel import State
-from clicket.model.ports import sleep
+from clicket.model.ports import put_away, sleep
 
 __all__ = ["HandOver"]
 
@@ -55,6 +55,13 @@ class HandOver:
         waits = entry.waiting_for is not None or entry.durable > 0
         to = 0 if waits else self._placement.choose(queue or entry.tool)
         self._journal.give_up_ownership(entry, to, queue)
+        self._live.add(call)
+        self._timers.end_wait(call)
+        self._journal.commit(call.entry, partial(self._on_given, call))
+
+    def put_away(self, call: Call) -> None:
+        """Commit the call without an owner: from then on it belongs to the process that claims it by its key."""
+        self._journal.give_up_ownership(call.entry, queue=put_away(call.entry.tool))
         self._live.add(call)
         self._timers.end_wait(call)
         self._journal.commit(call.entry, partial(self._on_given, call))

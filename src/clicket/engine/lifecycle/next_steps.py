@@ -47,7 +47,7 @@ class NextSteps:
             NextStep.ASK_PERSON: approvals.ask,
             NextStep.KEEP: self._keep,
             NextStep.WAIT_FOR_TIME: due_calls.defer,
-            NextStep.WAIT_FOR_DEPS: self._wait_for_deps,
+            NextStep.WAIT_FOR_DEPS: dep_waits.enter,
             NextStep.FIND_CREDENTIALS: credentials.enter,
             NextStep.FIND_RESULT: self._find_result,
             NextStep.GIVE_AWAY: handover.give_away,
@@ -75,9 +75,6 @@ class NextSteps:
 
     def _keep(self, call: Call) -> None:
         self._journal.commit(call.entry, partial(self._ending.on_created, call))
-
-    def _wait_for_deps(self, call: Call) -> None:
-        self._dep_waits.enter(call, self.go_on)
 
     def _find_result(self, call: Call) -> None:
         self._live.add(call)

@@ -52,6 +52,8 @@ logger = logging.getLogger("clicket.engine")
 _STARTED = (State.RUNNING, State.STREAMING)
 _BATCH = 200
 _DUE = 0.05
+_PUT_AWAY = ("time", "dep", "model")
+"""What calls wait for in a queue from which no process claims."""
 
 
 class Recovery:
@@ -365,15 +367,12 @@ class Recovery:
         return self._queue_again(call, msgspec.structs.replace(record, waiting_for=None), "rerun")
 
     def _check(self, call: Call, record: Record, stored: Stored) -> str:
-        self._live.add(call)
         if self._dep_waits.must_wait(call):
-            self._dep_waits.enter(call, self._ask_check)
-        else:
-            self._ask_check(call)
-        return "reconciling"
-
-    def _ask_check(self, call: Call) -> None:
+            self._dep_waits.enter(call)
+            return "queued"
+        self._live.add(call)
         self._reconciling.begin(call, lambda reason: self._settle_unknown(call, reason))
+        return "reconciling"
 
     def _settle_unknown(self, call: Call, reason: str) -> None:
         """The tool's check could not tell."""
@@ -426,7 +425,7 @@ class Recovery:
                 return "cancelled"
             self._timers.deadline(call, max(left, 0.0))
         if record.waiting_for != "approval":
-            if record.waiting_for == "time":  # no worker claims from the queue of calls that wait for their time
+            if (record.waiting_for or "").partition(":")[0] in _PUT_AWAY:
                 self._journal.wait_in(entry, self._queues.queue_of(call.required_tool()))
             self._journal.wait_for(entry, None)
             self._next_steps.go_on(call)

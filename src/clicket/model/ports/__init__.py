@@ -22,7 +22,7 @@ from clicket.model.ports.health import health_after
 from clicket.model.ports.host import AgentHost, Taken, Watch
 from clicket.model.ports.notices import Hear, NoNotices, Notices
 from clicket.model.ports.query import LimitsScans, Query, ScanEnd, picked, scan_end_in
-from clicket.model.ports.queue import LATER, Backlog, Grant, QueueName
+from clicket.model.ports.queue import LATER, Backlog, Grant, QueueName, put_away
 from clicket.model.ports.records import (
     SHARED_PLACE,
     Audited,
@@ -136,6 +136,7 @@ __all__ = [
     "mark",
     "picked",
     "places_in",
+    "put_away",
     "scan_end_in",
     "sleep",
     "thread_counts_in",

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["LATER", "Backlog", "Grant", "QueueName"]
+__all__ = ["LATER", "Backlog", "Grant", "QueueName", "put_away"]
 
 LATER = "later"
-"""The holder in the name of the queue in which calls of a tool wait for their time. No worker has this id."""
+"""The holder in the name of the queue in which calls of a tool wait for their time, or for a dep or a model of a run. No worker has this
+id."""
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,3 +50,8 @@ class QueueName(NamedTuple):
         """`tool`, `tool@version`, `tool#holder@version`. The name of a tool has neither of the marks."""
         place = f"{self.tool}#{self.holder}" if self.holder else self.tool
         return f"{place}@{self.version}" if self.version else place
+
+
+def put_away(tool: str) -> str:
+    """The queue from which no process claims. Its calls are claimed by their keys, by a process that has what they wait for."""
+    return str(QueueName(tool, holder=LATER))

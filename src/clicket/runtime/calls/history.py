@@ -45,7 +45,7 @@ class HistoryOptions(TypedDict, total=False):
     active: bool
     """Only calls that have not ended."""
     waiting_for: str | None
-    """Only calls that wait for this; `approval` is the only value."""
+    """Only calls that wait for this, such as `approval`; turns of agents can wait for `dep:NAME` and `model:NAME`."""
     code: str | None
     """Only calls that this error code ended."""
     request_id: str | None

@@ -1162,7 +1162,7 @@ _AGENTS = (
         (
             Change(
                 "agents/turn_lifecycle.py",
-                "            turn.leave_if_lost()  # only the turn's owner writes the memory\n",
+                "        turn.leave_if_lost()  # only the turn's owner writes the memory\n",
                 "",
             ),
         ),

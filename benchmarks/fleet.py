@@ -13,8 +13,8 @@ _STORES = (
     ("process", "SQLite, process mode", ()),
     ("redis", "Redis, AOF everysec", ("redis-everysec",)),
     ("postgres", "PostgreSQL", ("postgres",)),
-    ("redis+nats", "Redis, AOF everysec, notices over NATS", ("redis-everysec", "nats")),
-    ("postgres+nats", "PostgreSQL, notices over NATS", ("postgres", "nats")),
+    ("redis+nats", "Redis, AOF everysec, messages over NATS", ("redis-everysec", "nats")),
+    ("postgres+nats", "PostgreSQL, messages over NATS", ("postgres", "nats")),
 )
 _PEERS = (
     ("celery", "Celery, Redis, one worker with a process for each core", "redis-everysec", ""),

@@ -27,7 +27,7 @@ _SHOWN = 110
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stall:
-    """Seconds of the longest turn of the loop, by the clock and of CPU; and what became of the input."""
+    """Seconds of the longest iteration of the loop, by the clock and of CPU; and what became of the input."""
 
     wall: float
     cpu: float

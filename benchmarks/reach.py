@@ -11,8 +11,8 @@ _STORES = (
     ("process", "SQLite, process mode", ()),
     ("redis", "Redis, AOF everysec", ("redis-everysec",)),
     ("postgres", "PostgreSQL", ("postgres",)),
-    ("redis+nats", "Redis, AOF everysec, notices over NATS", ("redis-everysec", "nats")),
-    ("postgres+nats", "PostgreSQL, notices over NATS", ("postgres", "nats")),
+    ("redis+nats", "Redis, AOF everysec, messages over NATS", ("redis-everysec", "nats")),
+    ("postgres+nats", "PostgreSQL, messages over NATS", ("postgres", "nats")),
 )
 _SERVED = tuple(name for name, _, servers in _STORES if servers)
 
@@ -24,7 +24,7 @@ QUESTION = Question(
         "time that an event carries to its arrival at the third service, while a tool emits every 5 ms. Cancel: from the third "
         "service's request until the process of a tool with isolation is gone. A new worker: while 2,000 calls of 10 ms wait and "
         "another worker is full, from the request to open its runtime to the start of its first body. A locked row: from the release of a "
-        "lock that made the worker's claims pass over waiting calls to the first start. SQLite has no notices: other processes look at "
+        "lock that made the worker's claims pass over waiting calls to the first start. SQLite has no messages: other processes look at "
         "the file."
     ),
     contenders=tuple(

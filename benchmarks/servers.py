@@ -77,7 +77,7 @@ def _postgres(folder: Path) -> Iterator[_Started]:
 
 @contextmanager
 def _nats(folder: Path) -> Iterator[_Started]:
-    """Core NATS, as shipped: it carries notices and stores nothing."""
+    """Core NATS, as shipped: it carries messages and stores nothing."""
     from tests.nats_server import nats_server, program
 
     with nats_server() as server:

@@ -58,7 +58,7 @@ async def main() -> None:
             print("streamed ->", (await events.results())[0]["content"])
 
         item = ResponseFunctionToolCall(type="function_call", call_id="call_9", name=name, arguments='{"item": "cake"}')
-        print("Responses ->", await run(rt, [item], "t1", turn="resp_1"))
+        print("Responses ->", await run(rt, [item], "t1", response_id="resp_1"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Plan and execute: independent steps run in parallel, each in its own fork, and are merged in order."""
+"""Plan and execute: independent steps run in parallel, each in its own branch, and are merged in order."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
 `--fleet` runs submit calls from two processes to workers over a store and a bus. Each run has four faults of
 `tests.crash.fleet_scene.FAULTS`: workers, submitters, the bus and the store's server are killed, workers are paused, connections broken,
 and the network between workers and the store or the bus is cut. The bus drops, doubles, delays and reorders messages. In runs with an even
-seed the store carries the notices itself.
+seed the store carries the messages itself.
 
 `--storms`: agents that call tools and other agents under budgets, in three processes on one store (`tests.crash.storm_driver`). Processes
 are killed, paused past their leases and closed, while the store hangs or its connections break; every tenth storm has hangs of three to

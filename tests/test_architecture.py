@@ -390,8 +390,14 @@ def test_a_stray_write_is_seen(code: str) -> None:
 
 
 def test_a_stray_write_into_an_attempt_or_an_entry_is_seen() -> None:
-    code = "attempt_of(call).late = 1\ncall.attempt.stopper = 1\nself._attempt.worker = 1\ncall.entry.state = 1\nentry.seq = 1"
-    writes = {("Attempt", "late"), ("Attempt", "stopper"), ("Attempt", "worker"), ("Entry", "state"), ("Entry", "seq")}
+    code = "attempt_of(call).late = 1\ncall.attempt.stopper = 1\nself._attempt.prepared = 1\ncall.entry.state = 1\nentry.seq = 1"
+    writes = {
+        ("Attempt", "late"),
+        ("Attempt", "stopper"),
+        ("Attempt", "prepared"),
+        ("Entry", "state"),
+        ("Entry", "seq"),
+    }
     assert Uses("engine/stray.py", code).writes == writes
 
 

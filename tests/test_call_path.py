@@ -1,4 +1,4 @@
-"""What one plain call costs in I/O, counted: SQL statements, transactions, encodes, decodes, turns of the loop. A change that adds to
+"""What one plain call costs in I/O, counted: SQL statements, transactions, encodes, decodes, iterations of the loop. A change that adds to
 it must be deliberate: raise a number here only with the reason in docs/design/0013-the-hot-path.md. How fast it is beside its peers is
 for `make bench`."""
 

@@ -17,7 +17,7 @@ from clicket.interpreter.session.session import BlockEnd, OutputItem, Session
 from clicket.interpreter.setup.session_factory import SessionFactory
 from clicket.interpreter.tool.pool import Pool
 from clicket.sandbox import Sandbox
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 GRACE = 0.2
 STUBBORN = """
@@ -212,8 +212,8 @@ async def of_interpreters(seconds: float) -> dict[str, float]:
 async def pool() -> AsyncIterator[Pool]:
     starter = SessionFactory(require="full")
 
-    def make(start: Callable[[], Awaitable[Session]], workers: Workers) -> Interpreter:
-        return Interpreter(start=start, workers=workers)
+    def make(start: Callable[[], Awaitable[Session]], thread_pool: ThreadPool) -> Interpreter:
+        return Interpreter(start=start, thread_pool=thread_pool)
 
     made = Pool(starter, make, warm=True)
     try:

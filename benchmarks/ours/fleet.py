@@ -1,5 +1,5 @@
 """One process submits, others run: `process-2` is SQLite in process mode with two workers, `redis-0` runs all calls itself, and
-`postgres+nats-4` has four workers over PostgreSQL and a NATS server that carries notices."""
+`postgres+nats-4` has four workers over PostgreSQL and a NATS server that carries messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another process does, seen from a third: `postgres+nats` has notices over a NATS server. `python -m benchmarks.ours.reach work
+"""What another process does, seen from a third: `postgres+nats` has messages over a NATS server. `python -m benchmarks.ours.reach work
 URL DURABILITY` is a worker process: it prints "ready", opens when a line comes, and ends with its input."""
 
 from __future__ import annotations

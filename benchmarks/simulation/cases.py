@@ -26,12 +26,14 @@ def _changed(**changes: object) -> Plan:
 
 CASES = (
     Case(name="base", about="1,000 workers, 4,000 calls/s of 1 s each, 8 cores for the store", plan=_BASE),
-    Case(name="no notices", about="every notice is lost: the poll alone finds work", plan=_changed(lost_notices=1.0)),
-    Case(name="half of the notices", about="half of the notices are lost", plan=_changed(lost_notices=0.5)),
+    Case(
+        name="no messages", about="every message is lost: the poll alone finds work", plan=_changed(lost_messages=1.0)
+    ),
+    Case(name="half of the messages", about="half of the messages are lost", plan=_changed(lost_messages=0.5)),
     Case(name="5,000 workers", about="the same calls, five times the workers", plan=_changed(workers=5_000)),
     Case(
         name="5,000 workers, poll 2 s",
-        about="a bus carries the notices, so the poll can be rare",
+        about="a bus carries the messages, so the poll can be rare",
         plan=_changed(workers=5_000, poll=2.0),
     ),
     Case(

@@ -24,8 +24,8 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     """Time of one flush of the log; transactions that wait for it share it."""
     trip: float = 0.25e-3
     """Time from a process to the store, or back."""
-    notice: float = 0.6e-3
-    """Time from the commit until another process has its notice."""
+    message: float = 0.6e-3
+    """Time from the commit until another process has its message."""
     submitter: float = 220e-6
     """CPU of the submitting process for one call."""
     worker: float = 280e-6

@@ -1,8 +1,8 @@
-"""Submitters, workers, one store and the notices between them, as a discrete-event simulation with a seed.
+"""Submitters, workers, one store and the messages between them, as a discrete-event simulation with a seed.
 
 One store is simulated: a fleet that has several shares nothing between them, so its rate is the sum. What a call does is what the
 code does: one transaction accepts the calls that a submitter collected, one claims as many as the worker can start now and starts
-them, one writes the outcomes that the worker collected. A notice of new work goes to one worker; the poll finds what notices miss.
+them, one writes the outcomes that the worker collected. A message of new work goes to one worker; the poll finds what messages miss.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The submitters and the workers run on the store's cores, too: a test machine."""
     poll: float = 0.25
     lease: float = 10.0
-    lost_notices: float = 0.0
-    """Share of notices that do not arrive."""
+    lost_messages: float = 0.0
+    """Share of messages that do not arrive."""
     kills: int = 0
     """Workers that are killed, at random times, and replaced."""
     pauses: int = 0
@@ -368,14 +368,14 @@ class Fleet:
         self._submitters[self._next_submitter].submit(call)
 
     def offer(self, call: int) -> None:
-        """The call is durable and has no owner: one worker with a free slot gets a notice."""
+        """The call is durable and has no owner: one worker with a free slot gets a message."""
         self.waiting.add(self.calls.caller[call], call)
-        if self.chance.random() < self.plan.lost_notices:
+        if self.chance.random() < self.plan.lost_messages:
             return
         for _ in range(4):  # the process's view of the workers may be out of date
             worker = self._workers[self.chance.randrange(len(self._workers))]
             if worker.room > 0:
-                self.at(self.now + self.plan.costs.notice, worker.look)
+                self.at(self.now + self.plan.costs.message, worker.look)
                 return
 
     # Workers.

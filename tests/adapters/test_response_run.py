@@ -61,7 +61,7 @@ async def test_providers_use_ids_again() -> None:
         (result,) = await anthropic.run(rt, response(("call_0", "add", {"a": 9}), id="r2"), "t1")
         assert result["content"] == "10", "other arguments with the same ids are no conflict"
         for turn in ("1", "2"):
-            await anthropic.run(rt, response(("call_0", "add", {"a": 1}), id="r2"), "t1", turn=turn)
+            await anthropic.run(rt, response(("call_0", "add", {"a": 1}), id="r2"), "t1", response_id=turn)
         assert len(RUNS) == 5, "a program may pass its own turn ids"
 
 

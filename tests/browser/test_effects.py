@@ -45,7 +45,7 @@ def test_a_call_that_ends_elsewhere(console: Console, server: Server, tmp_path: 
     view.get_by_label("Token", exact=True).fill("ckx_wrong")
     view.get_by_label("Why it failed").fill("no")
     view.get_by_role("button", name="Fail", exact=True).click()
-    expect(page.locator('.notice[data-tone="bad"]')).to_be_visible()
+    expect(page.locator('.toast[data-tone="bad"]')).to_be_visible()
     view.get_by_label("Token", exact=True).fill(token)
     view.get_by_label("Result (JSON)").fill('{"frames": 24}')
     view.get_by_role("button", name="Complete").click()

@@ -268,7 +268,7 @@ def test_the_pieces_of_a_step_that_begins_again_are_dropped(console: Console, se
 
     stream = [
         event("message", 0, role="user", text="hello"),
-        piece("A whole first", fork="a"), piece("Lost"), piece(" answer", fork="a"), piece(" words"),
+        piece("A whole first", branch="a"), piece("Lost"), piece(" answer", branch="a"), piece(" words"),
         event("restart", why="the turn was interrupted"),
         piece("Half of"), event("retry", error="overloaded"), piece("All "), piece("of it"),
         event("thought", text="hm"), event("message", role="assistant", text="All of it."), piece("late"),

@@ -16,7 +16,7 @@ from tests.redis_server import RedisServer
 from clicket.errors import CredentialMissing, NotFound
 from clicket.ports import Store
 from clicket.safety.credentials import CredentialBook
-from clicket.safety.credentials.oauth import Granted
+from clicket.safety.credentials.oauth import IssuedTokens
 from clicket.stores.memory import MemoryStore
 from clicket.stores.postgres import PostgresStore
 from clicket.stores.redis import RedisStore
@@ -51,7 +51,7 @@ async def connected(book: CredentialBook, server: FakeServer, caller: str = "ann
     tokens = server.next_tokens()
     await book.connect(
         caller, BANK,
-        Granted(
+        IssuedTokens(
             access=tokens["access_token"], refresh=tokens["refresh_token"], expires_in=100.0, token_url=BANK.token_url
         ),
     )  # fmt: skip

@@ -63,7 +63,7 @@ async def test_a_claim_needs_the_call_as_it_was_offered(make: Callable[[], Store
     async with opened(make) as giver, opened(make) as worker:
         owned, cancelled, given = creation("owned"), waiting("cancelled"), waiting("given")
         await append(giver, owned, cancelled, given)
-        await append(giver, news(cancelled, fence=-1, request=True))
+        await append(giver, news(cancelled, fence=-1, signal=True))
         other = claiming(given)
         other.call = creation("another").call
         for refused in (
@@ -85,13 +85,13 @@ async def test_a_claim_needs_the_call_as_it_was_offered(make: Callable[[], Store
 async def test_offers_go_with_the_commit_and_only_for_units_that_were_applied(make: Callable[[], Store]) -> None:
     async with opened(make) as giver, opened(make) as worker:
         heard: list[tuple[str, int]] = []
-        worker.notices.hear = lambda kind, key, body: heard.append((kind, key))
-        await eventually(lambda: giver.notices.trouble is None and worker.notices.trouble is None)
+        worker.bus.hear = lambda kind, key, body: heard.append((kind, key))
+        await eventually(lambda: giver.bus.trouble is None and worker.bus.trouble is None)
         groups = (("a",), ("b", "c"), ("d", "a", "e"))  # the last one has an id that is taken
         for ids in groups:
             offered = [waiting(id) for id in ids]
             for change in offered:
-                change.to = worker.notices.me
+                change.to = worker.bus.me
             answers = await append(giver, *offered)
             assert [error is None for error in answers] == [ids == ("a",) or id != "a" for id in ids]
             expected = [("work", change.key) for change in offered if change.key]
@@ -123,7 +123,7 @@ async def test_news_of_several_calls_come_in_one_answer(make: Callable[[], Store
         }
         hints: list[tuple[str, int]] = []
         two.on_hint = lambda kind, key: hints.append((kind, key))
-        await eventually(lambda: one.notices.trouble is None and two.notices.trouble is None)
+        await eventually(lambda: one.bus.trouble is None and two.bus.trouble is None)
         await append(one, news(calls[1]))
         await eventually(lambda: ("events", calls[1].key) in hints)
 

@@ -258,7 +258,7 @@ async def test_nothing_is_left_of_a_pin_in_redis(redis_here: RedisServer, place:
             assert raw.ttl(f"{{{place}}}:artifact:{NAME}") == -1
             await store.sweep(Keep(now=1000.25), 10)
             left = {key.decode().partition(":")[2] for key in raw.keys(f"{{{place}}}:*")}
-        assert {key for key in left if not key.startswith("ticket:") and "notices" not in key} == {"meta", "owners"}
+        assert {key for key in left if not key.startswith("ticket:") and "bus" not in key} == {"meta", "owners"}
         assert await store.size() == 0
 
 

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from clicket.stores.sqlite.checkpoint import Checkpointer, end_old_log
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 
 class FailingSync:
@@ -53,12 +53,12 @@ def log_of(path: Path) -> Path:
 
 @pytest.fixture
 def failed(path: Path, writing: apsw.Connection) -> Iterator[tuple[Checkpointer, FailingSync]]:
-    workers, failing = Workers(1, "test"), FailingSync()
-    checkpointer = Checkpointer(path, workers)
+    thread_pool, failing = ThreadPool(1, "test"), FailingSync()
+    checkpointer = Checkpointer(path, thread_pool)
     with pytest.raises(apsw.IOError):
         checkpointer.copy(failing)  # type: ignore[arg-type]
     yield checkpointer, failing
-    workers.close()
+    thread_pool.close()
 
 
 def test_no_connection_starts_the_log_anew(

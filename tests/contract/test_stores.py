@@ -54,8 +54,8 @@ async def test_shared_store(check: Check, shared: Callable[[], Store]) -> None:
     await check(shared)
 
 
-async def test_without_notices_no_append_claims_a_call(make: Callable[[], Store]) -> None:
-    """Whatever its fence: a process that was offered the call by notices is not one of this store."""
+async def test_without_messages_no_append_claims_a_call(make: Callable[[], Store]) -> None:
+    """Whatever its fence: a process that was offered the call by messages is not one of this store."""
     async with opened(make) as store:
         change = creation("a")
         change.owned = False

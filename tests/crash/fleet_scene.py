@@ -189,7 +189,7 @@ async def fleet_run(
         to_store = await stack.enter_async_context(cutting_proxy(port))
         to_bus = await stack.enter_async_context(faulty_nats(bus.port, seed))
         limits: dict[str, Any] = {"lease": LEASE, "store_timeout": 2.0}
-        by_bus = seed % 2 == 1  # else the store carries notices, the urgent ones with its commits
+        by_bus = seed % 2 == 1  # else the store carries messages, the urgent ones with its commits
         if by_bus:
             limits["notices"] = f"nats://127.0.0.1:{to_bus.port}"
         far = url.replace(f":{port}", f":{to_store.port}")

@@ -59,7 +59,7 @@ def forked(*modules: str) -> tuple[str, str]:
 
 
 FORKED = forked(
-    "clicket.cli.app", "clicket.cli.call_progress", "clicket.cli.completion", "clicket.cli.errors", "clicket.cli.session",
+    "clicket.cli.app", "clicket.cli.call_progress", "clicket.cli.completion", "clicket.cli.errors", "clicket.cli.context",
     "clicket.cli.tool_loader", "clicket.runtime.reader", "email.parser", "rich.json", "rich.table", "typer._adapters",
     "typer._click.decorators",
 )  # fmt: skip
@@ -70,9 +70,9 @@ SERVER = ("clicket.server.app", "clicket.mcp", "clicket.agents", "clicket.runtim
 
 WORKER = forked("clicket.engine.executors.retry", "clicket.engine.executors.tracebacks", "clicket.system.frames", "clicket.model.output",
     "clicket.tools.function", "ctypes", "tests.kit.children")  # fmt: skip
-"""What a worker process of tools needs."""
+"""What a process of tools needs."""
 
-_OF_A_PROCESS = tuple(f"clicket.engine.executors.processes.{name}" for name in ("body", "termination", "worker"))
+_OF_A_PROCESS = tuple(f"clicket.engine.executors.processes.{name}" for name in ("body", "termination", "job_loop"))
 """Modules that know the pid from their import on: a child imports them anew."""
 
 _HIGH = 512

@@ -13,7 +13,7 @@ from tests.scenarios.journal_memory import SharedMemory, Side
 
 from clicket import system
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.ports import Append, Done, Found, NoNotices, OnHint, Owner
+from clicket.ports import Append, Done, Found, NoBus, OnHint, Owner
 from clicket.system.bridge import fulfil
 
 __all__ = ["FaultyStore", "Traffic"]
@@ -52,7 +52,7 @@ class FaultyStore:
     def __init__(self, place: SharedMemory | Path, traffic: Traffic | None) -> None:
         self.inner: Any = Side(place) if isinstance(place, SharedMemory) else MortalStore(place)
         self.url, self.durability = self.inner.url, self.inner.durability
-        self.notices = NoNotices()
+        self.bus = NoBus()
         self.is_cut = self.is_closed = self.holding = False
         self._open_for: int | None = None
         self.failing = self.losing = 0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.ports import Append, Done, NoNotices, OnHint, Owner, Presence, Query, Stored, ToolHealth
+from clicket.ports import Append, Done, NoBus, OnHint, Owner, Presence, Query, Stored, ToolHealth
 from clicket.stores.memory import MemoryStore, _Call
 
 __all__ = ["SharedMemory", "Side"]
@@ -48,7 +48,7 @@ class Side:
         self.shared, self.calls = shared, shared.calls
         self.url, self.durability = "memory://", "process"
         self.on_hint: OnHint = lambda kind, key: None
-        self.notices = NoNotices()
+        self.bus = NoBus()
         self.owner = 0
         self.is_open = False
 
@@ -92,8 +92,8 @@ class Side:
             self.shared.owner_of[change.key] = self.owner if change.owned else None
         if not change.owned:
             self.shared.tell("work", change.key)
-        if change.request:
-            self.shared.tell("request", change.key)
+        if change.signal:
+            self.shared.tell("signal", change.key)
         if change.stats is not None and change.stats.effect == "failed":
             self.shared.tell("health", 0)
         self.shared.tell("events", change.key)
@@ -147,7 +147,7 @@ class Side:
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
         self._check_open()
         unowned = [c for c in self.shared.live() if self.shared.owner_of[c.key] is None]
-        return [self._claim(call) for call in self._queues.in_turn(unowned, tools, limit)]
+        return [self._claim(call) for call in self._queues.in_fair_order(unowned, tools, limit)]
 
     async def claim(self, key: int) -> Stored | None:
         self._check_open()
@@ -185,7 +185,7 @@ class Side:
             self.shared.owner_of[key] = None
             self.shared.tell("work", key)
 
-    async def requests(self) -> list[int]:
+    async def signals(self) -> list[int]:
         self._check_open()
         return [call.key for call in self.shared.live() if call.asked and call.key in await self.owned()]
 

@@ -244,7 +244,7 @@ async def test_only_requests_that_were_interrupted_begin_again(sqlite: str, at: 
         assert result is not None
         assert result.text == "done"
         entries = [event.data["entry"] for event in await _events(rt) if "entry" in event.data]
-        begun_again = [(each.get("fork", ""), each["why"]) for each in entries if each["e"] == "restart"]
+        begun_again = [(each.get("branch", ""), each["why"]) for each in entries if each["e"] == "restart"]
         assert begun_again == [({"planner": "", "a": "1-1", "c": "1-3"}[at], "the turn was interrupted")]
 
 

@@ -102,7 +102,7 @@ async def test_a_call_that_ends_before_others_does_not_wait_for_them(store: str)
 
 
 async def test_calls_that_end_together_are_one_entry(store: str) -> None:
-    async with stepped([echo], store, StepClock()) as rt:  # no call runs out of time in its turn of the loop
+    async with stepped([echo], store, StepClock()) as rt:  # no call runs out of time in its iteration of the loop
         model = ScriptedModel([[("echo", {"text": str(n)}) for n in range(5)], "done"])
         await ReActAgent(rt, model).run("go", thread="t")
         sizes = [len(entry["items"]) for entry in await entries(rt, "results")]

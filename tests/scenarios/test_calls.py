@@ -82,9 +82,9 @@ async def test_sync_tools_run_in_worker_threads_and_async_ones_on_the_loop(store
     mine = threading.current_thread().name
     async with make([here, there, inline, apart], store) as rt:
         names = [(await rt.call(each)).output for each in ("here", "there", "inline", "apart")]
-    assert names[0].startswith("clicket-worker")
+    assert names[0].startswith("clicket-tool")
     assert names[1:3] == [mine, mine]
-    assert names[3].startswith("clicket-worker")
+    assert names[3].startswith("clicket-tool")
 
 
 async def test_an_async_caller_gets_the_async_body_of_a_class(store: str) -> None:

@@ -268,7 +268,7 @@ async def test_a_runtime_that_closes_ends_a_factory_that_still_runs() -> None:
 
 async def test_a_process_tool_gets_what_the_child_made() -> None:
     before = deps_tools.made
-    async with make([by_process, by_process_context, by_name], deps={"db": connect}, worker_processes=1) as rt:
+    async with make([by_process, by_process_context, by_name], deps={"db": connect}, tool_processes=1) as rt:
         seen = [(await rt.call(name, {"row": 1})).output for name in ("by_process", "by_process_context", "by_process")]
         assert seen == [["row 1", 1]] * 3, "once in the child"
         assert (await rt.call("by_name", {"row": 1})).output == "default row 1"
@@ -277,7 +277,7 @@ async def test_a_process_tool_gets_what_the_child_made() -> None:
 
 async def test_a_child_closes_what_it_made(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOSED_AT", str(tmp_path / "closed"))
-    async with make([by_process], deps={"db": connect}, worker_processes=1) as rt:
+    async with make([by_process], deps={"db": connect}, tool_processes=1) as rt:
         assert (await rt.call("by_process", {"row": 1})).success
     assert (tmp_path / "closed").read_text() == "closed"
 

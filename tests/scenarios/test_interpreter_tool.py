@@ -45,7 +45,7 @@ async def test_what_a_call_defines_is_there_for_the_next_of_its_thread_alone(sto
         other = await ran(rt, "x", thread="two")
         assert other.state is State.COMPLETED
         assert other.output["error"]["type"] == "NameError"
-        assert any("is new" in notice for notice in other.output["notices"])
+        assert any("is new" in warning for warning in other.output["warnings"])
 
 
 async def test_callers_with_the_same_thread_name_are_separate() -> None:

@@ -65,7 +65,7 @@ async def test_output_and_progress_cross_the_border(store: str) -> None:
 
 @pytest.mark.parametrize("how", ["timeout", "cancel", "close"])
 async def test_a_stopped_tool_is_killed_with_its_children(store: str, how: str) -> None:
-    rt = await make(TOOLS, store, worker_processes=1, close_timeout=0.01).open()
+    rt = await make(TOOLS, store, tool_processes=1, close_timeout=0.01).open()
     try:
         handle = await rt.submit("hang_with_child", timeout=1.5 if how == "timeout" else None)
         pids = await first_output(handle)
@@ -90,7 +90,7 @@ async def test_a_stopped_tool_is_killed_with_its_children(store: str, how: str) 
     [("sys.exit", "sys.exit"), ("os._exit", "4"), ("segfault", "SIGSEGV"), ("kill", "SIGKILL"), ("memory", "memory")],
 )
 async def test_a_tool_that_ruins_its_process_fails_alone(how: str, said: str) -> None:
-    async with make(TOOLS, worker_processes=2, worker_memory=512 * 1024 * 1024) as rt:
+    async with make(TOOLS, tool_processes=2, tool_process_memory=512 * 1024 * 1024) as rt:
         other = await rt.submit("emit_then", {"n": 50})
         result = await rt.call("misbehave", {"how": how})
         assert result.state is State.FAILED
@@ -123,7 +123,7 @@ async def test_the_same_in_the_runtimes_own_process_ends_the_call_only(store: st
 
 
 async def test_a_timed_out_process_tool_that_may_be_repeated_is_run_again(store: str, tmp_path: Path) -> None:
-    async with make(TOOLS, store, worker_processes=1) as rt:
+    async with make(TOOLS, store, tool_processes=1) as rt:
         result = await rt.call("slow_at_first", {"marker": str(tmp_path / "m")})
         record = await rt.get(result.call_id)
     assert result.output == "done"
@@ -141,7 +141,7 @@ async def test_errors_of_a_child_are_retried_like_others(store: str, tmp_path: P
 
 async def test_stopping_calls_before_they_start_costs_no_worker(store: str) -> None:
     """Each call is stopped somewhere between its acceptance and its body's start."""
-    async with make(TOOLS, store, worker_processes=1, max_concurrency=1) as rt:
+    async with make(TOOLS, store, tool_processes=1, max_concurrency=1) as rt:
         await works(rt)
         for turns in range(12):
             handle = await rt.submit("hang_with_child")
@@ -154,7 +154,7 @@ async def test_stopping_calls_before_they_start_costs_no_worker(store: str) -> N
 
 
 async def test_more_calls_than_workers_wait_their_turn(store: str) -> None:
-    async with make(TOOLS, store, worker_processes=2, max_concurrency=10) as rt:
+    async with make(TOOLS, store, tool_processes=2, max_concurrency=10) as rt:
         results = await rt.call_many([("add", {"a": i, "b": 1}) for i in range(20)], max_concurrency=10)
         assert len(rt.engine.processes.pids) <= 2
     assert [r.output for r in results] == [i + 1 for i in range(20)]
@@ -180,7 +180,7 @@ async def test_a_tool_that_no_child_could_find_says_so(store: str) -> None:
 
 
 async def test_no_process_is_left_when_the_runtime_is_closed() -> None:
-    async with make(TOOLS, worker_processes=2) as rt:
+    async with make(TOOLS, tool_processes=2) as rt:
         await rt.call_many([("add", {"a": 1, "b": 1})] * 4)
         pids = rt.engine.processes.pids
         assert pids

@@ -131,7 +131,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule(number=PICK, word=st.sampled_from(["return", "fail", "retry"]), seconds=st.sampled_from([0.0, 10.0]))
     def race(self, number: int, word: str, seconds: float) -> None:
-        """The body ends, times out and is cancelled, all in one turn of the loop."""
+        """The body ends, times out and is cancelled, all in one iteration of the loop."""
 
         async def step() -> None:
             if body := self.body(number):

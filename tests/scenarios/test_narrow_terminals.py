@@ -98,15 +98,15 @@ def test_a_kept_cell_that_is_wider_than_the_terminal_is_folded() -> None:
 
 async def test_watch_prints_each_change(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     from clicket import Runtime
-    from clicket.cli.session import Session
+    from clicket.cli.context import Context
     from clicket.cli.terminal import Terminal
 
     monkeypatch.setattr(sys.modules["clicket.cli.commands.ps"], "LOOK_EVERY", 0.01)
     lines: list[str] = []
     monkeypatch.setattr(Terminal, "write", lambda self, text: lines.append(text))
     async with Runtime([a_tool_with_quite_a_long_name], store=place.store) as rt:
-        session = Session(Terminal(json=True), store=place.store)
-        watching = asyncio.create_task(ps_module(session, all=True, watch=True))
+        context = Context(Terminal(json=True), store=place.store)
+        watching = asyncio.create_task(ps_module(context, all=True, watch=True))
         while not lines:
             await asyncio.sleep(0.01)
         for number in (1, 2):

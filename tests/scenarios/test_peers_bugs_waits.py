@@ -200,7 +200,7 @@ def stubborn(pid_file: str) -> None:
 async def test_temporal_1048_a_cancel_of_a_body_in_a_child_process(tmp_path: Path) -> None:
     """The child process is ended, its slot is free, and the worker closes."""
     path = tmp_path / "pid"
-    async with make([stubborn], sqlite_url(tmp_path), worker_processes=1) as rt:
+    async with make([stubborn], sqlite_url(tmp_path), tool_processes=1) as rt:
         handle = await rt.submit("stubborn", {"pid_file": str(path)})
         pid = int(await eventually(lambda: path.exists() and path.read_text()))
         assert await handle.cancel()

@@ -41,7 +41,7 @@ async def cancel(rt: Runtime, id: str, chance: random.Random) -> bool:
 
 @pytest.mark.parametrize("contest", CONTESTS)
 async def test_of_all_that_race_one_wins(store: str, contest: str) -> None:
-    """Both sides are released in one turn of the loop, in an order and with delays that the seed decides."""
+    """Both sides are released in one iteration of the loop, in an order and with delays that the seed decides."""
     barriers: dict[str, Barrier] = {}
 
     @tool(max_retries=0, failure_threshold=10_000)

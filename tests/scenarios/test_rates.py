@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.kit.waiting import eventually
 
 from clicket import Runtime, State, ToolContext, system, tool
-from clicket.ports import Grant, Query
+from clicket.ports import Query, TakenTokens
 from clicket.testing import memory_runtime
 
 STARTS: list[int] = []
@@ -44,10 +44,10 @@ class Grants:
     def watch(self, rt: Runtime) -> None:
         take = rt.engine.store.take
 
-        async def noted(name: str, rate: float, burst: int, count: int) -> Grant:
+        async def noted(name: str, rate: float, burst: int, count: int) -> TakenTokens:
             before = system.uptime()
             grant = await take(name, rate, burst, count)
-            if grant.granted and count:
+            if grant.count and count:
                 self.times.append((before, system.uptime()))
             return grant
 

@@ -387,7 +387,7 @@ async def test_a_file_that_vanishes_while_in_use_is_not_recreated_in_silence(tmp
 
 
 async def test_the_store_does_not_hold_up_the_loop(tmp_path: Path) -> None:
-    """Two thousand durable calls with payloads: the store never blocks a turn of the loop for 50 ms."""
+    """Two thousand durable calls with payloads: the store never blocks an iteration of the loop for 50 ms."""
 
     async with make([echo], sqlite_url(tmp_path), max_concurrency=50) as rt:
 

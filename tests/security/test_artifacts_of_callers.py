@@ -10,7 +10,7 @@ from tests.scenarios.kit import make
 from tests.scenarios.server_kit import TOOLS, key_for, served
 
 from clicket import ToolContext, tool
-from clicket.engine.executors import GRANT, granted
+from clicket.engine.executors import ARTIFACT_ACCESS, may_read
 from clicket.errors import NotFound
 
 LARGE = b"work of one caller " * 1_000
@@ -49,8 +49,8 @@ async def checkpoint_of(runtime: Any) -> str:
 
 async def readable(runtime: Any, name: str) -> list[str]:
     """The callers that may read an artifact."""
-    found = [document.key.rpartition("/") for document in await runtime.store.documents(GRANT)]
-    return [caller for caller, _, granted in found if granted == name]
+    found = [document.key.rpartition("/") for document in await runtime.store.documents(ARTIFACT_ACCESS)]
+    return [caller for caller, _, may_read in found if may_read == name]
 
 
 async def test_metadata_of_a_request_grants_nothing() -> None:
@@ -100,7 +100,7 @@ async def test_a_call_that_no_server_runs_grants_its_caller_what_it_stored() -> 
         streamed = (await own.call("floods", {})).metadata["stream_artifact"]
         for name, content in ((whole, b"x" * 5000), (streamed, b"x" * 1100)):
             assert name is not None
-            assert await granted(rt.store, "a", name)
+            assert await may_read(rt.store, "a", name)
             assert await own.artifact(name) == content
             assert await rt.artifact(name) == content  # the program itself may read all artifacts
             with pytest.raises(NotFound):

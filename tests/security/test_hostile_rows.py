@@ -335,7 +335,7 @@ COLUMNS = {
     "an end before all": f"UPDATE calls SET ended_at = -9e999 WHERE {THESE}",
     "no end for what has ended": f"UPDATE calls SET ended_at = NULL WHERE {THESE}",
     "a wait for nobody": f"UPDATE calls SET waiting_for = 'godot' WHERE {THESE}",
-    "a request": f"UPDATE calls SET request = 9 WHERE {THESE}",
+    "a signal": f"UPDATE calls SET signal = 9 WHERE {THESE}",
     "an artifact outside": f"INSERT INTO artifacts (call, name) SELECT key, '../../victim' FROM calls WHERE {THESE}",
 }
 OWNERS = {

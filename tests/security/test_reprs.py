@@ -17,7 +17,7 @@ from clicket.client import Client
 from clicket.engine.live_call import Attempt
 from clicket.engine.stages.validate import Judged
 from clicket.safety.credentials.connecting import Start
-from clicket.safety.credentials.oauth import ClientIdentity, Granted
+from clicket.safety.credentials.oauth import ClientIdentity, IssuedTokens
 from clicket.safety.credentials.provider import Provider
 from clicket.safety.oauth.config import OAuthConfig
 from clicket.server import Options, create_app
@@ -84,7 +84,7 @@ def values() -> dict[str, Any]:
         "oauth": OAuthConfig(issuer="https://login.example.com", audiences=("https://a.example.com",), client_secret=SECRET),
         "a provider": Provider(name="github", kind="oauth", issuer="https://login.example.com", client_id="me", client_secret=SECRET),
         "a client of a provider": ClientIdentity(client_id="me", client_secret=SECRET),
-        "tokens of a provider": Granted(access=SECRET, refresh=SECRET),
+        "tokens of a provider": IssuedTokens(access=SECRET, refresh=SECRET),
         "the start of a connection": Start(url=address, cookie_name="c", cookie=SECRET),
         "a request": Prepared(method="GET", url=address, headers={"authorization": SECRET}, content=SECRET.encode()),
         "an attempt": Attempt(tokens={"github": SECRET}, late=(SECRET, None)),

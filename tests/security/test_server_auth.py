@@ -69,7 +69,7 @@ def path_of(operation: Any, **names: str) -> str:
 async def ask(it: Api, operation: Any, headers: dict[str, str], **names: str) -> Any:
     """One harmless request, its body as small as possible."""
     body: dict[str, Any] = {}
-    if operation.body is not None and operation.body.model is not None:
+    if operation.body is not None and operation.body.schema is not None:
         body = {"json": {"tool": "add", "arguments": {"a": 1, "b": 1}} if operation.path == "/calls" else {}}
         if operation.path.endswith("/resolve"):
             body = {"json": {"happened": True}}

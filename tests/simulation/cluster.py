@@ -18,7 +18,7 @@ from tests.simulation.conversations import Conversations
 from tests.simulation.disk_faults import DiskFaults, log_length
 from tests.simulation.features import Features
 from tests.simulation.http_clients import HttpClients
-from tests.simulation.lanes import SimulatedWorker
+from tests.simulation.lanes import SimulatedProcess
 from tests.simulation.loop import Node
 from tests.simulation.moments import Moments
 from tests.simulation.money import PRICES, WHOLE, Books, budgets_of, costly
@@ -139,7 +139,7 @@ class Cluster:
             lost=0.02 * bad * worse,
             unheard=0.03 * bad * worse,
             late=0.03 * bad,
-            notices_lost=chance.choice((0.0, 0.1, 1.0)),
+            messages_lost=chance.choice((0.0, 0.1, 1.0)),
         )
         if faults and (focus.late or focus.unheard):
             self.network.late, self.network.unheard, self.network.was_bad = focus.late, focus.unheard, True
@@ -155,7 +155,7 @@ class Cluster:
                 log_length()
                 self.place = SqlitePlace(durability)
         else:
-            self.place = ModelPlace(self.network, notices=chance.random() < 0.7)
+            self.place = ModelPlace(self.network, bus=chance.random() < 0.7)
         self.gives_away = 0 if members > 1 and (chance.random() < 0.3 or focus.gives_away) else -1
         self.serving = {0, *range(2, members)} if self.features.servers else set[int]()
         """The places of members that serve HTTP."""
@@ -216,7 +216,7 @@ class Cluster:
     async def run(self) -> None:
         world, chance = self.world, self.world.chance
         service.HttpSender = SimulatedSender  # type: ignore[misc, assignment]
-        pool.Worker = SimulatedWorker  # type: ignore[misc, assignment]
+        pool.ToolProcess = SimulatedProcess  # type: ignore[misc, assignment]
         sweep_every(5.0 if self.features.sweeps else 300.0)
         if self.features.sweeps:
             self._archiving = world.loop.create_task(self.archive.watch())

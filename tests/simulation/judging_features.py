@@ -124,7 +124,7 @@ def grants_hold(cluster: Cluster, records: list[Record]) -> Wrong:
     for record in records:
         for event in record.events:
             if event.type == "approval_given" and isinstance(grant := event.data.get("grant"), str):
-                terms = cluster.scene.granted.get((record.id, str(event.data.get("reason"))))
+                terms = cluster.scene.count.get((record.id, str(event.data.get("reason"))))
                 if event.data.get("reason") == f"grant {grant}":
                     used[grant].append(record)
                 elif terms is not None:

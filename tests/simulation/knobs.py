@@ -1,6 +1,6 @@
-"""Intervals of the product that a seed turns: how often a process looks for what no notice told it.
+"""Intervals of the product that a seed turns: how often a process looks for what no message told it.
 
-Rare looks leave more to notices, and a seed has fewer steps in which nothing happens.
+Rare looks leave more to messages, and a seed has fewer steps in which nothing happens.
 """
 
 from __future__ import annotations

@@ -10,14 +10,14 @@ from tests.crash.judge import Effect
 from tests.simulation.loop import NODE
 from tests.simulation.scene import Body, scene
 
-from clicket.engine.executors.processes.handle import WorkerDied
+from clicket.engine.executors.processes.handle import ToolProcessDied
 from clicket.engine.executors.processes.target import Target
 from clicket.model.codec import decode, encode
 
-__all__ = ["SimulatedWorker"]
+__all__ = ["SimulatedProcess"]
 
 
-class SimulatedWorker:
+class SimulatedProcess:
     """What the pool of processes asks of a child (`engine/executors/processes/handle.py`)."""
 
     def __init__(self, grace: float, ended: Callable[[Any], None]) -> None:
@@ -27,7 +27,7 @@ class SimulatedWorker:
         self._running: asyncio.Future[bytes] | None = None
 
     @classmethod
-    def spawn(cls, *, memory: int | None, grace: float, ended: Callable[[Any], None]) -> SimulatedWorker:
+    def spawn(cls, *, memory: int | None, grace: float, ended: Callable[[Any], None]) -> SimulatedProcess:
         return cls(grace, ended)
 
     async def ready(self) -> None:
@@ -35,7 +35,7 @@ class SimulatedWorker:
         await asyncio.sleep(chance.uniform(0, 0.3))
         if chance.random() < 0.03:
             self._end()
-            raise WorkerDied("the worker process ended before it was ready")
+            raise ToolProcessDied("the tool process ended before it was ready")
         self.pid = chance.randint(1_000, 30_000)
 
     @property
@@ -90,14 +90,14 @@ class SimulatedWorker:
     def _die(self, answer: asyncio.Future[bytes], life: asyncio.Task[None]) -> None:
         if not answer.done():
             life.cancel()
-            answer.set_exception(WorkerDied("the worker process was killed", signal=9))
+            answer.set_exception(ToolProcessDied("the tool process was killed", signal=9))
             self._end()
 
     async def stop(self) -> None:
         chance = scene().world.chance
         self._spoiled = True
         if self._running is not None and not self._running.done():
-            self._running.set_exception(WorkerDied("the worker process was ended", stopped=True))
+            self._running.set_exception(ToolProcessDied("the tool process was ended", stopped=True))
         await asyncio.sleep(chance.choice((0, 0.01, self._grace)))
         self._end()
 

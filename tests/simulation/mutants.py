@@ -196,8 +196,8 @@ _CALLS = (
         (
             Change(
                 "engine/executors/loop_lane.py",
-                "                cancel_wait(attempt)\n            self._clocks.grant(call, self._abandon, call)\n",
-                "                cancel_wait(attempt)\n                self._clocks.grant(call, self._abandon, call)\n",
+                "                cancel_wait(attempt)\n            self._clocks.start_grace(call, self._abandon, call)\n",
+                "                cancel_wait(attempt)\n                self._clocks.start_grace(call, self._abandon, call)\n",
             ),
         ),
         "A call that is cancelled or times out ends within the grace, also if its body does not stop.",
@@ -258,13 +258,13 @@ _CALLS = (
         "Durable before visible: a refusal after a retry may mean another writer, not that the first try was written.",
     ),
     Mutant(
-        "a request that arrives with a lost answer is forgotten",
+        "a signal that arrives with a lost answer is forgotten",
         "calls",
         (
             Change(
                 "engine/journal/journal.py",
-                "        if foreign and self._on_request is not None:",
-                "        if foreign and not is_written and self._on_request is not None:",
+                "        if foreign and self._on_signal is not None:",
+                "        if foreign and not is_written and self._on_signal is not None:",
             ),
         ),
         "A cancel or a decision that was acknowledged is applied by the call's owner.",
@@ -315,7 +315,7 @@ _CALLS = (
                 "",
             ),
         ),
-        "Gap-free events, for every reader in any process, also if a notice was lost.",
+        "Gap-free events, for every reader in any process, also if a message was lost.",
     ),
 )
 
@@ -381,7 +381,7 @@ _LEASES = (
         "A former owner learns that it lost the call: its outcome becomes a late result, its waiters follow the store.",
     ),
     Mutant(
-        "an owner takes another process's request for the loss of its call",
+        "an owner takes another process's signal for the loss of its call",
         "leases",
         (
             Change(
@@ -390,7 +390,7 @@ _LEASES = (
                 "        if stored is None or stored.fence != entry.fence or stored.events[-1].seq > change.expect:\n",
             ),
         ),
-        "A request of another process does not change the owner: the owner writes the outcome behind it.",
+        "A signal of another process does not change the owner: the owner writes the outcome behind it.",
     ),
     Mutant(
         "a claim that was refused is tried again",
@@ -449,7 +449,7 @@ _LEASES = (
         "Every waiter gets the outcome of its call, also after a pause longer than the lease.",
     ),
     Mutant(
-        "waiting calls are claimed only when a notice comes",
+        "waiting calls are claimed only when a message comes",
         "leases",
         (
             Change("engine/recovery/chores.py", "        self._claimer.nudge_now_and_then()\n", ""),
@@ -459,7 +459,7 @@ _LEASES = (
                 "        return report\n",
             ),
         ),
-        "Notices are lossy: a call that waits for a process is found in the store without one.",
+        "The bus is lossy: a call that waits for a process is found in the store without one.",
     ),
     Mutant(
         "the deadline of a call that waits for a worker is lost",
@@ -1310,8 +1310,8 @@ _STORE = (
         (
             Change(
                 "stores/sqlite/appends.py",
-                'waiting_for=?,request=0 "\n    "WHERE key=? AND seq=? AND fence=?',
-                'waiting_for=?,request=0 "\n    "WHERE key=? AND seq=? AND fence>=?',
+                'waiting_for=?,signal=0 "\n    "WHERE key=? AND seq=? AND fence=?',
+                'waiting_for=?,signal=0 "\n    "WHERE key=? AND seq=? AND fence>=?',
             ),
             Change(
                 "stores/sqlite/appends.py",

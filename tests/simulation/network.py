@@ -36,14 +36,14 @@ WRITES = {
 class Network:
     """How bad the network is. `cut`: nodes that do not reach the store until a time."""
 
-    def __init__(self, world: World, *, lost: float, unheard: float, late: float, notices_lost: float) -> None:
+    def __init__(self, world: World, *, lost: float, unheard: float, late: float, messages_lost: float) -> None:
         self.world = world
-        self.lost, self.unheard, self.late, self.notices_lost = lost, unheard, late, notices_lost
+        self.lost, self.unheard, self.late, self.messages_lost = lost, unheard, late, messages_lost
         self.cut: dict[Node, float] = {}
         self.was_bad = bool(lost or unheard or late)
 
     def calm(self) -> None:
-        self.lost = self.unheard = self.late = self.notices_lost = 0.0
+        self.lost = self.unheard = self.late = self.messages_lost = 0.0
         self.cut.clear()
 
     def is_cut(self, node: Node) -> bool:
@@ -55,9 +55,9 @@ class Network:
 
 
 class NetworkSession(ModelSession):
-    def __init__(self, network: Network, node: Node, model: StoreModel, *, notices: bool) -> None:
+    def __init__(self, network: Network, node: Node, model: StoreModel, *, bus: bool) -> None:
         world = network.world
-        super().__init__(model, clock=lambda: EPOCH + world.now, notices=notices)
+        super().__init__(model, clock=lambda: EPOCH + world.now, bus=bus)
         self._network, self._node, self._loop = network, node, world.loop
         self._inside: Context | None = None
         self._writer: GroupWriter | None = None
@@ -97,7 +97,7 @@ class NetworkSession(ModelSession):
     def post(self, kind: str, key: int, to: int = 0, body: bytes = b"") -> None:
         chance = self._loop.chance
         for number, other in list(self.model.sessions.items()):
-            if other is self or to not in (0, number) or chance.random() < self._network.notices_lost:
+            if other is self or to not in (0, number) or chance.random() < self._network.messages_lost:
                 continue
             assert isinstance(other, NetworkSession)
             if not (self._network.is_cut(self._node) or self._network.is_cut(other._node)):

@@ -63,7 +63,7 @@ class Granters:
             terms["arguments"] = {"properties": {"before": {"maximum": 0.1}}}
         if chance.random() < 0.5:
             terms["caller"] = "*"
-        self._scene.granted[call, reason] = Given(terms, call)
+        self._scene.count[call, reason] = Given(terms, call)
         return terms
 
     def revoke(self) -> None:

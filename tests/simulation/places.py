@@ -88,11 +88,11 @@ class Place(Protocol):
 
 
 class ModelPlace:
-    def __init__(self, network: Network, *, notices: bool) -> None:
-        self.model, self._network, self._notices = StoreModel(claims_by_append=notices), network, notices
+    def __init__(self, network: Network, *, bus: bool) -> None:
+        self.model, self._network, self._bus = StoreModel(claims_by_append=bus), network, bus
 
     def open(self, node: Node, moment: Callable[..., None]) -> Store:
-        return NetworkSession(self._network, node, self.model, notices=self._notices)
+        return NetworkSession(self._network, node, self.model, bus=self._bus)
 
     def calls(self, id: str | None = None) -> Iterator[Seen]:
         return (_seen(call) for call in self.model.calls.values() if id is None or call.id == id)

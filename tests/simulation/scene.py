@@ -51,7 +51,7 @@ class Scene:
         """Calls that somebody has tried to cancel, acknowledged or not."""
         self.decided: dict[tuple[str, str], str] = {}
         """Of decisions that were acknowledged, by call and reason: the hash of the question that the person saw."""
-        self.granted: dict[tuple[str, str], Any] = {}
+        self.count: dict[tuple[str, str], Any] = {}
         """What people granted, or tried to, by the call and the reason of the approval."""
         self.revoked: dict[str, float] = {}
         """When the revocation of a grant was acknowledged first."""

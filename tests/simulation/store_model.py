@@ -24,12 +24,13 @@ from clicket.kernel import State
 from clicket.model import Event, dump_unit, load_events
 from clicket.model.ended import Ended, ended_from
 from clicket.model.figures import Figure
-from clicket.model.ports.notices import Hear
+from clicket.model.ports.bus import Hear
 from clicket.ports import (
     SHARED_PLACE,
     Append,
     Audited,
     Backlog,
+    Bus,
     CacheEntry,
     CacheItem,
     CacheStats,
@@ -39,10 +40,8 @@ from clicket.ports import (
     Done,
     Duplicate,
     Found,
-    Grant,
     Keep,
-    NoNotices,
-    Notices,
+    NoBus,
     OnHint,
     OnRemove,
     OutcomeStats,
@@ -53,6 +52,7 @@ from clicket.ports import (
     Stored,
     StoredDocument,
     Sweep,
+    TakenTokens,
     ThreadCounts,
     ThreadName,
     ToolHealth,
@@ -60,7 +60,7 @@ from clicket.ports import (
     health_after,
 )
 
-__all__ = ["ModelNotices", "ModelSession", "StoreModel"]
+__all__ = ["ModelBus", "ModelSession", "StoreModel"]
 
 T = TypeVar("T")
 _ARTIFACT = re.compile(r"sha256-[0-9a-f]{64}")
@@ -83,7 +83,7 @@ class _Call:
     fence: int
     queue: str
     giver: int | None
-    """The owner that created it for others to run; it gets a notice of its events."""
+    """The owner that created it for others to run; it gets a message with its events."""
     owner: int | None = None
     claims: int = 1
     waiting_for: str | None = None
@@ -126,7 +126,7 @@ class _OwnerRow:
 class StoreModel:
     """What one server, or one file, holds.
 
-    `claims_by_append`: whether an append may also claim its call, as in stores with notices."""
+    `claims_by_append`: whether an append may also claim its call, as in stores with a bus."""
 
     def __init__(self, *, claims_by_append: bool = True) -> None:
         self.claims_by_append = claims_by_append
@@ -254,7 +254,7 @@ class StoreModel:
             return _stale(change)
         self._add_events(call, change, body)
         if change.fence == -1:  # by another process: it adds events, and decides nothing
-            call.request = call.request or change.request
+            call.request = call.request or change.signal
         elif call.ended_at is None:  # a late result adds events, and changes nothing of the end
             self._decide(call, change)
         return None
@@ -460,7 +460,7 @@ class StoreModel:
             self.calls[key].owner = None
         return given
 
-    def requests(self, me: int) -> list[int]:
+    def signals(self, me: int) -> list[int]:
         return [key for key in self.owned(me) if self.calls[key].request]
 
     def hold(self, name: str, count: int, capacity: int, me: int, now: float) -> bool:
@@ -474,14 +474,14 @@ class StoreModel:
             del holders[me]
         return True
 
-    def take(self, name: str, rate: float, burst: int, count: int, now: float) -> Grant:
+    def take(self, name: str, rate: float, burst: int, count: int, now: float) -> TakenTokens:
         tokens, at = self.buckets.get(name, (float(burst), now))
         tokens = min(float(burst), tokens + (now - at) * rate)
         granted = max(min(count, floor(tokens + _SLIP)), 0)
         left = tokens - granted
         if granted:
             self.buckets[name] = (left, now)
-        return Grant(granted, floor(left + _SLIP), 0.0 if left + _SLIP >= 1 else (1 - left) / rate)
+        return TakenTokens(granted, floor(left + _SLIP), 0.0 if left + _SLIP >= 1 else (1 - left) / rate)
 
     def backlog(self) -> list[Backlog]:
         found: dict[str, Backlog] = {}
@@ -760,8 +760,8 @@ def _fits(call: _Call, query: Query) -> bool:
     )
 
 
-class ModelNotices:
-    """The notices of one session. `trouble` may be set: then none are sent."""
+class ModelBus:
+    """The bus of one session. `trouble` may be set: then none are sent."""
 
     name = "store"
 
@@ -782,21 +782,21 @@ class ModelNotices:
 class ModelSession:
     """One process of a store. `clock` is the clock of the store's server.
 
-    `notices`: True for a store behind a network: processes send each other notices, an append may claim its call, and nothing is read
+    `bus`: True for a store behind a network: processes send each other messages, an append may claim its call, and nothing is read
     without waiting. False for a file: processes get a hint that others wrote.
 
     A subclass makes answers late or loses them: every awaited question goes through `_ask`, every append through `_send`, and every notice
     through `post`. `_apply` does what an append does, and tells others."""
 
-    def __init__(self, model: StoreModel, *, clock: Callable[[], float], notices: bool = True) -> None:
+    def __init__(self, model: StoreModel, *, clock: Callable[[], float], bus: bool = True) -> None:
         self.url, self.durability = "model://", "process"
         self.on_hint: OnHint = lambda kind, key: None
         self.model = model
         self.clock = clock
         self.me = 0
         self.is_open = False
-        self.has_notices = notices
-        self.notices: Notices = ModelNotices(self) if notices else NoNotices()
+        self.has_bus = bus
+        self.bus: Bus = ModelBus(self) if bus else NoBus()
         self._last_caller = ""
         self._queue: deque[tuple[Append, Done]] = deque()
 
@@ -813,15 +813,15 @@ class ModelSession:
         asyncio.get_running_loop().call_soon(self._flush)
 
     def post(self, kind: str, key: int, to: int = 0, body: bytes = b"") -> None:
-        """Send a notice to one other process, or to all others (0)."""
+        """Send a message to one other process, or to all others (0)."""
         for number, other in list(self.model.sessions.items()):
             if other is not self and to in (0, number):
                 asyncio.get_running_loop().call_soon(other.on_post, kind, key, body)
 
     def on_post(self, kind: str, key: int, body: bytes) -> None:
-        """A notice has arrived."""
+        """A message has arrived."""
         if self.is_open and body:
-            self.notices.hear(kind, key, body)
+            self.bus.hear(kind, key, body)
         elif self.is_open:
             self.on_hint(kind, key)
 
@@ -844,10 +844,10 @@ class ModelSession:
 
     def _announce(self, change: Append, *, failed: bool) -> None:
         """The process that gave a call away gets its events; a worker gets the call that is meant for it; the rest are hints."""
-        if not self.has_notices:
+        if not self.has_bus:
             self.post("any", 0)
             return
-        key, post, ends = change.key, self.notices.post, change.ended_at is not None
+        key, post, ends = change.key, self.bus.post, change.ended_at is not None
         call = self.model.calls[key]
         unit = None if change.unit is None else msgspec.Raw(dump_unit(change.unit))
         if not change.owned and not ends:
@@ -860,15 +860,15 @@ class ModelSession:
             post("events", key, call.giver or 0, msgspec.json.encode((change.id, unit)))
         if call.watched and change.expect:
             post("events", key)
-        if change.request:
-            post("request", key)
+        if change.signal:
+            post("signal", key)
         if failed:
             post("health", 0)
 
     def _tell(self, kind: str, key: int = 0) -> None:
         """A hint to the other processes that something was written."""
-        if self.has_notices:
-            self.notices.post(kind, key)
+        if self.has_bus:
+            self.bus.post(kind, key)
         else:
             self.post("any", 0)
 
@@ -961,8 +961,8 @@ class ModelSession:
         for key in await self._ask("hand_back", lambda: self.model.hand_back(keys, self.me)):
             self._tell("work", key)
 
-    async def requests(self) -> list[int]:
-        return await self._ask("requests", lambda: self.model.requests(self.me)) if self.is_open else []
+    async def signals(self) -> list[int]:
+        return await self._ask("signals", lambda: self.model.signals(self.me)) if self.is_open else []
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         def hold() -> tuple[bool, bool]:
@@ -974,7 +974,7 @@ class ModelSession:
             self._tell("slot")
         return granted
 
-    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+    async def take(self, name: str, rate: float, burst: int, count: int) -> TakenTokens:
         return await self._ask("take", lambda: self.model.take(name, rate, burst, count, self.clock()))
 
     async def backlog(self) -> list[Backlog]:
@@ -1060,10 +1060,10 @@ class ModelSession:
         return await self._ask("tool_health", lambda: self.model.tool_health(caller, thread))
 
     def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> list[ToolHealth] | None:
-        return None if self.has_notices or not self.is_open else self.model.tool_health(caller, thread)
+        return None if self.has_bus or not self.is_open else self.model.tool_health(caller, thread)
 
     def health_stamp(self) -> int | None:
-        if self.has_notices or not self.is_open:
+        if self.has_bus or not self.is_open:
             return None
         return self.model.health_writes.total() - self.model.health_writes[self.me]
 
@@ -1083,7 +1083,7 @@ class ModelSession:
         return await self._ask("document", lambda: self.model.document(kind, key))
 
     def document_now(self, kind: str, key: str) -> tuple[StoredDocument | None] | None:
-        return None if self.has_notices or not self.is_open else (self.model.document(kind, key),)
+        return None if self.has_bus or not self.is_open else (self.model.document(kind, key),)
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         return await self._ask("put_document", lambda: self.model.put_document(kind, key, body, expect, self.clock()))

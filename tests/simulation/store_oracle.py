@@ -115,8 +115,8 @@ class Kind(msgspec.Struct, frozen=True):
     """The number of a session's owner."""
     kill: Callable[[str, Any, Any], Awaitable[None]] | None = None
     """`kill(place, session, another)`: its process is gone, and its lease has run out. None: the store has one owner."""
-    notices: bool = False
-    """It has notices, so an append may claim its call."""
+    bus: bool = False
+    """It has a bus, so an append may claim its call."""
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class _World:
     opened: int = 0
 
     def __post_init__(self) -> None:
-        self.model = StoreModel(claims_by_append=self.kind.notices)
+        self.model = StoreModel(claims_by_append=self.kind.bus)
 
     # Sessions.
 
@@ -160,7 +160,7 @@ class _World:
 
     async def _session(self, owner: Owner) -> _Session:
         self.opened += 1
-        model = ModelSession(self.model, clock=lambda: _NOW, notices=self.kind.notices)
+        model = ModelSession(self.model, clock=lambda: _NOW, bus=self.kind.bus)
         real = self.kind.open_store(self.place)
         await model.open(owner)
         await real.open(owner)
@@ -427,9 +427,7 @@ def _update(world: _World, r: Random) -> Append:
     if r.random() < 0.15:  # by another process
         kind = "late_result" if call.ended_at is not None else "cancel_requested"
         unit = rows_of([_event(call.id, expect + 1, kind, call.state, {"n": number})])
-        return Append(
-            row, expect, -1, unit, call.state, key=call.key, request=call.ended_at is None or r.random() < 0.5
-        )
+        return Append(row, expect, -1, unit, call.state, key=call.key, signal=call.ended_at is None or r.random() < 0.5)
     claim = r.random() < (0.3 if call.is_free else 0.03)
     if claim:
         fence += 1
@@ -473,7 +471,7 @@ def _text(change: Append) -> str:
     parts = [f"{call.id}/{call.thread}/{call.caller}", "create" if change.expect == 0 else f"after {change.expect}"]
     parts += [f"fence={change.fence}", change.state.value, f"events={change.last - change.expect}"]
     for name, default in (
-        ("ended_at", None), ("waiting_for", None), ("owned", True), ("queue", ""), ("request", False), ("claim", False),
+        ("ended_at", None), ("waiting_for", None), ("owned", True), ("queue", ""), ("signal", False), ("claim", False),
         ("artifacts", ()), ("stats", None), ("cache", None), ("unless", None),
     ):  # fmt: skip
         if getattr(change, name) != default:
@@ -495,7 +493,7 @@ def _keys(world: _World) -> list[int]:
 
 
 async def _appends(world: _World, s: _Session, r: Random) -> None:
-    """One append, or several in one turn of the loop."""
+    """One append, or several in one iteration of the loop."""
     changes, reals = [], []
     wanted: list[str] = []
     for _ in range(r.choice((1, 1, 1, 2, 4))):
@@ -687,9 +685,9 @@ async def _owned(world: _World, s: _Session, r: Random) -> None:
     )
 
 
-async def _requests(world: _World, s: _Session, r: Random) -> None:
+async def _signals(world: _World, s: _Session, r: Random) -> None:
     await world.both(
-        s, "requests()", lambda store: store.requests(), see=sorted, see_real=lambda keys: _model_keys(world, keys)
+        s, "signals()", lambda store: store.signals(), see=sorted, see_real=lambda keys: _model_keys(world, keys)
     )
 
 
@@ -715,7 +713,7 @@ async def _take(world: _World, s: _Session, r: Random) -> None:
     number = r.randrange(4)
     await world.both(
         s, f"take({name!r}, 1e-7, {burst}, {number})", lambda store: store.take(name, 1e-7, burst, number),
-        see=lambda grant: (grant.granted, grant.left, grant.wait > 0),
+        see=lambda grant: (grant.count, grant.left, grant.wait > 0),
     )  # fmt: skip
 
 
@@ -950,7 +948,7 @@ _OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "ended": (3, _ended), "places": (2, _places), "thread_counts": (3, _thread_counts), "owners": (2, _owners), "renew": (2, _renew),
     "look": (2, _look),
     "claim_orphans": (6, _claim_orphans), "claim_waiting": (8, _claim_waiting), "claim": (5, _claim), "owned": (4, _owned),
-    "requests": (4, _requests), "hand_back": (3, _hand_back), "hold": (5, _hold), "take": (3, _take), "backlog": (4, _backlog),
+    "signals": (4, _signals), "hand_back": (3, _hand_back), "hold": (5, _hold), "take": (3, _take), "backlog": (4, _backlog),
     "put_artifact": (3, _put_artifact), "read_artifact": (3, _read_artifact), "cache_get": (4, _cache_get),
     "cache_clear": (1, _cache_clear), "cache_remove": (1, _cache_remove), "cache_items": (3, _cache_items),
     "cache_stats": (2, _cache_stats), "cache_sweep": (2, _cache_sweep), "sweep": (5, _sweep), "release": (2, _release),
@@ -1049,21 +1047,21 @@ def kinds(*names: str) -> Iterator[dict[str, Kind]]:
 def _redis(server: RedisServer) -> Kind:
     async def kill(place: str, session: Any, another: Any) -> None:
         with redis.Redis(port=server.port, protocol=2) as raw:
-            raw.hset(f"{{{place}}}:meta", f"renewed:{session.notices.me}", "0")
+            raw.hset(f"{{{place}}}:meta", f"renewed:{session.bus.me}", "0")
 
     return Kind(
-        "redis", lambda place: RedisStore(server.url, prefix=place, timeout=30.0), lambda store: int(store.notices.me), kill, notices=True
+        "redis", lambda place: RedisStore(server.url, prefix=place, timeout=30.0), lambda store: int(store.bus.me), kill, bus=True
     )  # fmt: skip
 
 
 def _postgres(server: PostgresServer) -> Kind:
     async def kill(place: str, session: Any, another: Any) -> None:
         with psycopg.connect(server.url(), autocommit=True, options=f"-c search_path={place}") as raw:
-            raw.execute("UPDATE owners SET renewed = 'epoch' WHERE id = %s", [session.notices.me])
+            raw.execute("UPDATE owners SET renewed = 'epoch' WHERE id = %s", [session.bus.me])
 
     return Kind(
         "postgresql", lambda place: PostgresStore(f"{server.url()}?schema={place}", timeout=30.0, pool=1),
-        lambda store: int(store.notices.me), kill, notices=True,
+        lambda store: int(store.bus.me), kill, bus=True,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ async def later(ctx: object = None) -> str:
 
 def test_a_call_whose_id_another_process_has_acknowledged_is_not_erased() -> None:
     world, model = World(1, order="first"), StoreModel(claims_by_append=True)
-    network = Network(world, lost=0.0, unheard=0.0, late=0.0, notices_lost=0.0)
+    network = Network(world, lost=0.0, unheard=0.0, late=0.0, messages_lost=0.0)
     network.calm()
     said: list[str] = []
     kept: list[str] = []
@@ -38,7 +38,7 @@ def test_a_call_whose_id_another_process_has_acknowledged_is_not_erased() -> Non
     async def main() -> None:
         first, second = world.add_node("first"), world.add_node("second")
         runtimes = [
-            Runtime([later], store=NetworkSession(network, node, model, notices=True), settings=Settings(lease=60.0))
+            Runtime([later], store=NetworkSession(network, node, model, bus=True), settings=Settings(lease=60.0))
             for node in (first, second)
         ]
         world.moment = lambda kind, node, *what: network.cut.update(

@@ -18,10 +18,10 @@ from clicket.testing.store_kit import ALIVE, append, creation, news
 from clicket.testing.store_stats import stats
 
 
-@pytest.fixture(params=[True, False], ids=["notices", "file"])
+@pytest.fixture(params=[True, False], ids=["bus", "file"])
 def make(request: pytest.FixtureRequest) -> Callable[[], Store]:
     model = StoreModel(claims_by_append=request.param)
-    return partial(ModelSession, model, clock=time.time, notices=request.param)
+    return partial(ModelSession, model, clock=time.time, bus=request.param)
 
 
 @pytest.mark.parametrize("check", [*store_contract, *shared_store_contract], ids=lambda check: check.__name__)
@@ -29,7 +29,7 @@ async def test_model(check: Check, make: Callable[[], Store]) -> None:
     await check(make)
 
 
-# What the contract does not say: time, lost answers, notices.
+# What the contract does not say: time, lost answers, the bus.
 
 OWNER = msgspec.structs.replace(ALIVE, lease=10.0)
 
@@ -96,14 +96,14 @@ def test_a_creation_that_was_answered_with_an_error_is_erased() -> None:
     assert not model.erase(change, me, 0.0), "there is more than this unit"
 
 
-async def test_notices_go_to_the_processes_that_want_them() -> None:
+async def test_messages_go_to_the_processes_that_want_them() -> None:
     model = StoreModel()
     giver, worker, reader = (ModelSession(model, clock=lambda: 0.0) for _ in range(3))
     heard: list[tuple[str, str, int]] = []
     for name, session in (("giver", giver), ("worker", worker), ("reader", reader)):
         await session.open(OWNER)
         session.on_hint = lambda kind, key, name=name: heard.append((name, kind, key))  # type: ignore[misc]
-        session.notices.hear = lambda kind, key, body, name=name: heard.append((name, kind, key))  # type: ignore[misc]
+        session.bus.hear = lambda kind, key, body, name=name: heard.append((name, kind, key))  # type: ignore[misc]
     given = given_away("a")
     given.to = worker.me
     assert await append(giver, given) == [None]
@@ -119,11 +119,11 @@ async def test_notices_go_to_the_processes_that_want_them() -> None:
         ("reader", "events", given.key),
     ]
     heard.clear()
-    assert await append(reader, news(news(given), fence=-1, request=True)) == [None]
+    assert await append(reader, news(news(given), fence=-1, signal=True)) == [None]
     await asyncio.sleep(0)
-    assert ("worker", "request", given.key) in heard
+    assert ("worker", "signal", given.key) in heard
     heard.clear()
-    worker.notices.trouble = "cut off"  # type: ignore[misc]
+    worker.bus.trouble = "cut off"  # type: ignore[misc]
     await worker.hand_back([given.key])
     await asyncio.sleep(0)
     assert heard == []

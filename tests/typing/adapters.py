@@ -16,7 +16,7 @@ from clicket.client import Client
 
 async def awaited(rt: Runtime, client: Client, message: Message, completion: ChatCompletion) -> None:
     assert_type(await anthropic.tool_params(rt, "t1", strict=True), list[ToolParam])
-    assert_type(await anthropic.run(rt, message, "t1", turn="7"), list[ToolResultBlockParam])
+    assert_type(await anthropic.run(rt, message, "t1", response_id="7"), list[ToolResultBlockParam])
     assert_type(await anthropic.run(client, message, "t1"), list[ToolResultBlockParam])
     assert_type(await openai.tool_params(rt, "t1"), list[ChatCompletionFunctionToolParam])
     assert_type(await openai.tool_params(client, "t1", api="responses"), list[FunctionToolParam])

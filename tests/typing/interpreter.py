@@ -147,7 +147,7 @@ async def report(ctx: ToolContext) -> str:
 async def processes() -> None:
     sandbox = Sandbox(require=LEVELS[-1], limits=Limits(memory=size_of("1GiB", "memory")), readable=[Path("/srv/data")])
     try:
-        process = await sandbox.start("clicket.interpreter.inside.worker", {"preload": []})
+        process = await sandbox.start("clicket.interpreter.inside.command_loop", {"preload": []})
     except NotIsolated as error:
         assert_type(error.code, str)
         return

@@ -23,7 +23,7 @@ import { begin, may, offers, principal, refusal } from "./session";
 import { Dialog } from "./ui/dialog";
 import { Icon, type IconName } from "./ui/icon";
 import { onKey } from "./ui/keys";
-import { Notices } from "./ui/notices";
+import { Toasts } from "./ui/toasts";
 import { nextTheme, theme } from "./ui/theme";
 
 const SCREENS = ["runs", "inbox", "tools", "threads", "overview", "schedules", "spend", "grants", "notices"] as const;
@@ -71,7 +71,7 @@ export function App() {
       void begin();
     }
   }), []);
-  if (!who) return refusal.value ? <><KeyScreen /><Notices /></> : <main class="key-screen"><p>{t("loading")}</p></main>;
+  if (!who) return refusal.value ? <><KeyScreen /><Toasts /></> : <main class="key-screen"><p>{t("loading")}</p></main>;
   return <Page />;
 }
 
@@ -107,7 +107,7 @@ function Page() {
         </div>
       </nav>
       <main id="main" tabIndex={-1}><Content /></main>
-      <Notices />
+      <Toasts />
       {help && <Help onClose={() => setHelp(false)} />}
     </div>
   );

@@ -8,7 +8,7 @@
 
 `run` takes a message, a stream of the SDK, or dictionaries of the same form. Running a response again, also after a crash, finds
 its calls by the response's id, and none runs twice. For a response without an id, or from a provider that reuses ids, pass a
-name for the turn (`turn=`). With a blocking runtime (`clicket.sync`) no `await` is needed. The SDK's helper `messages.stream()`
+id for the response (`response_id=`). With a blocking runtime (`clicket.sync`) no `await` is needed. The SDK's helper `messages.stream()`
 raises when an input is not JSON; `messages.create(stream=True)` does not.
 """
 
@@ -101,16 +101,16 @@ def run(
     response: Any,
     thread: str,
     *,
-    turn: str | None = ...,
+    response_id: str | None = ...,
     max_concurrency: int = ...,
     **options: Any,
 ) -> list[ToolResultBlockParam]: ...
 @overload
 def run(
-    rt: Caller, response: Any, thread: str, *, turn: str | None = ..., max_concurrency: int = ..., **options: Any
+    rt: Caller, response: Any, thread: str, *, response_id: str | None = ..., max_concurrency: int = ..., **options: Any
 ) -> Coroutine[Any, Any, list[ToolResultBlockParam]]: ...
 def run(
-    rt: Any, response: Any, thread: str, *, turn: str | None = None, max_concurrency: int = 5, **options: Any
+    rt: Any, response: Any, thread: str, *, response_id: str | None = None, max_concurrency: int = 5, **options: Any
 ) -> Any:
     """Run the tool calls of a response concurrently; returns one `tool_result` block for each, in order, also for failed ones.
 
@@ -118,14 +118,16 @@ def run(
     """
 
     async def work(caller: Caller) -> list[ToolResultBlockParam]:
-        made = ResponseRun(caller, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
+        made = ResponseRun(
+            caller, thread, response_id=response_id, max_concurrency=max_concurrency, options=options_of(options)
+        )
         return await results_of(made, response, _read, _Reader(), _shape, "the Messages API")
 
     return sync_or_async(rt, work)
 
 
 def watch(
-    rt: Caller, stream: Any, thread: str, *, turn: str | None = None, max_concurrency: int = 5, **options: Any
+    rt: Caller, stream: Any, thread: str, *, response_id: str | None = None, max_concurrency: int = 5, **options: Any
 ) -> WatchedStream[ToolResultBlockParam]:
     """Follow a stream and run each tool call as soon as it is complete.
 
@@ -133,7 +135,9 @@ def watch(
         async for event in events: ...
         results = await events.results()
     """
-    made = ResponseRun(rt, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
+    made = ResponseRun(
+        rt, thread, response_id=response_id, max_concurrency=max_concurrency, options=options_of(options)
+    )
     return WatchedStream(made, stream, _Reader(), _shape)
 
 

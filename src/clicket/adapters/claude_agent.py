@@ -13,7 +13,7 @@ from typing import Any
 from clicket.adapters.pictures import pictures_of
 from clicket.adapters.response_run import answer
 from clicket.adapters.runtime_access import ToolCatalog, caller_of, loop_of, offers
-from clicket.adapters.tool_request import ToolRequest, local_key, turn_of
+from clicket.adapters.tool_request import ToolRequest, local_key, response_id_of
 from clicket.errors import UsageError
 from clicket.model.version import version
 from clicket.system.bridge import on_loop
@@ -53,7 +53,7 @@ def as_sdk_server(rt: Any, thread: str, *, name: str = "clicket") -> Any:
         async def work() -> Any:
             catalog = await ToolCatalog.of(caller)
             key = local_key(request, 0)
-            made = await answer(caller, catalog, request, thread=thread, turn=turn_of(request), key=key)
+            made = await answer(caller, catalog, request, thread=thread, response_id=response_id_of(request), key=key)
             return made, await pictures_of(caller, made.result)
 
         made, pictures = await on_loop(loop, work)

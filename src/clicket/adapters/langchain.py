@@ -99,8 +99,10 @@ class ClicketTool(BaseTool):
         notes: Mapping[str, Any] = (config or {}).get("metadata") or {}
         thread = self._thread or clean(around.get("thread_id"), 512) or "default"
         step = around.get("checkpoint_ns") or notes.get("langgraph_checkpoint_ns")
-        turn = f"{clean(around.get('thread_id'))}/{clean(step)}" if step and request.id else None
-        return await answer(self._rt, self._catalog, request, thread=thread, turn=turn, key=local_key(request, 0))
+        response_id = f"{clean(around.get('thread_id'))}/{clean(step)}" if step and request.id else None
+        return await answer(
+            self._rt, self._catalog, request, thread=thread, response_id=response_id, key=local_key(request, 0)
+        )
 
 
 def _content_and_artifact(made: Answer) -> tuple[str, dict[str, Any]]:

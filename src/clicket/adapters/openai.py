@@ -8,7 +8,7 @@
 
 `run` takes a completion, a response, a message, a stream of the SDK, or dictionaries of the same form. Running a response again,
 also after a crash, finds its calls by the response's id, and none runs twice. For a message without an id, or from a provider
-that reuses ids, pass a name for the turn (`turn=`). Of several choices the first is run. The API has no field that marks a failed
+that reuses ids, pass an id for the response (`response_id=`). Of several choices the first is run. The API has no field that marks a failed
 call: its text starts with `Error: `. With a blocking runtime (`clicket.sync`) no `await` is needed. The SDK's stream helpers raise
 when a strict tool's arguments are not JSON; `create(stream=True)` does not.
 """
@@ -125,16 +125,16 @@ def run(
     response: Any,
     thread: str,
     *,
-    turn: str | None = ...,
+    response_id: str | None = ...,
     max_concurrency: int = ...,
     **options: Any,
 ) -> list[Any]: ...
 @overload
 def run(
-    rt: Caller, response: Any, thread: str, *, turn: str | None = ..., max_concurrency: int = ..., **options: Any
+    rt: Caller, response: Any, thread: str, *, response_id: str | None = ..., max_concurrency: int = ..., **options: Any
 ) -> Coroutine[Any, Any, list[Any]]: ...
 def run(
-    rt: Any, response: Any, thread: str, *, turn: str | None = None, max_concurrency: int = 5, **options: Any
+    rt: Any, response: Any, thread: str, *, response_id: str | None = None, max_concurrency: int = 5, **options: Any
 ) -> Any:
     """Run the tool calls of a response concurrently; returns one result for each, in order, also for failed ones.
 
@@ -143,14 +143,16 @@ def run(
     """
 
     async def work(caller: Caller) -> list[Any]:
-        made = ResponseRun(caller, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
+        made = ResponseRun(
+            caller, thread, response_id=response_id, max_concurrency=max_concurrency, options=options_of(options)
+        )
         return await results_of(made, response, _read, Reader(), _shape, "OpenAI's APIs")
 
     return sync_or_async(rt, work)
 
 
 def watch(
-    rt: Caller, stream: Any, thread: str, *, turn: str | None = None, max_concurrency: int = 5, **options: Any
+    rt: Caller, stream: Any, thread: str, *, response_id: str | None = None, max_concurrency: int = 5, **options: Any
 ) -> WatchedStream[Any]:
     """Follow a stream of either API and run each tool call as soon as it is complete.
 
@@ -158,7 +160,9 @@ def watch(
         async for event in events: ...
         results = await events.results()
     """
-    made = ResponseRun(rt, thread, turn=turn, max_concurrency=max_concurrency, options=options_of(options))
+    made = ResponseRun(
+        rt, thread, response_id=response_id, max_concurrency=max_concurrency, options=options_of(options)
+    )
     return WatchedStream(made, stream, Reader(), _shape)
 
 

@@ -15,7 +15,7 @@ from typing import Any, overload
 from clicket.adapters.pictures import pictures_of
 from clicket.adapters.response_run import answer
 from clicket.adapters.runtime_access import Offer, ToolCatalog, loop_of, offers, sync_or_async
-from clicket.adapters.tool_request import ToolRequest, local_key, turn_of
+from clicket.adapters.tool_request import ToolRequest, local_key, response_id_of
 from clicket.errors import UsageError
 from clicket.model.ports import Caller
 from clicket.runtime.blocking_base import BlockingRuntime
@@ -52,7 +52,7 @@ def _tool(caller: Caller, catalog: ToolCatalog, offer: Offer, thread: str, loop:
 
         async def work() -> Any:
             key = local_key(request, 0)
-            made = await answer(caller, catalog, request, thread=thread, turn=turn_of(request), key=key)
+            made = await answer(caller, catalog, request, thread=thread, response_id=response_id_of(request), key=key)
             return made, await pictures_of(caller, made.result)
 
         made, pictures = await on_loop(loop, work)

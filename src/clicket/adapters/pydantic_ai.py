@@ -96,12 +96,13 @@ class ClicketToolset(AbstractToolset[Any]):
         given = tool_args.text if isinstance(tool_args, _RawArguments) else tool_args
         request = ToolRequest(id=ctx.tool_call_id or "", name=name, arguments=given)
         # A model may reuse ids; steps of a run are unique.
-        turn = f"{ctx.run_id}/{ctx.run_step}" if ctx.run_id and request.id else None
+        response_id = f"{ctx.run_id}/{ctx.run_step}" if ctx.run_id and request.id else None
 
         catalog = self._catalog
         key = local_key(request, 0)
         made = await on_loop(
-            loop_of(self._rt), lambda: answer(self._caller, catalog, request, thread=self._thread, turn=turn, key=key)
+            loop_of(self._rt),
+            lambda: answer(self._caller, catalog, request, thread=self._thread, response_id=response_id, key=key),
         )
         if made.failed:
             raise ToolFailed(made.text)

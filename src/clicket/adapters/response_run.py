@@ -45,21 +45,21 @@ async def answer(
     request: ToolRequest,
     *,
     thread: str,
-    turn: str | None,
+    response_id: str | None,
     key: str,
     options: CallOptions | None = None,
 ) -> Answer:
     """Make one call. Mistakes of the model and refusals of the runtime are returned, not raised.
 
-    `turn` identifies the response: with it, the call gets the same id when the response is run again.
+    `response_id` identifies the response: with it, the call gets the same id when the response is run again.
     """
     if request.refusal:
         return Answer(request, clean(request.refusal), True)
     name, schema = catalog.find(request.name)
     made: CallOptions = {**(options or {}), "thread": thread, "metadata": {"tool_call_id": clean(request.id, 512)}}
-    if turn:
-        made["id"] = call_id(thread, turn, key, request.id)
-        made["request_id"] = clean(turn, 512)
+    if response_id:
+        made["id"] = call_id(thread, response_id, key, request.id)
+        made["request_id"] = clean(response_id, 512)
     arguments = tidy(request.arguments, schema)
     try:
         result = await rt.call(name, arguments, **made)
@@ -91,7 +91,7 @@ class ResponseRun:
     """`async with ResponseRun(...) as run: run.start(...); answers = await run.answers()`. Leaving early cancels running calls."""
 
     def __init__(
-        self, rt: Caller, thread: str, *, turn: str | None, max_concurrency: int, options: CallOptions
+        self, rt: Caller, thread: str, *, response_id: str | None, max_concurrency: int, options: CallOptions
     ) -> None:
         if type(max_concurrency) is not int or max_concurrency < 1:
             raise UsageError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
@@ -99,7 +99,7 @@ class ResponseRun:
             raise UsageError(
                 "a stream is watched with an async runtime; with clicket.sync use run(rt, stream, thread)."
             )
-        self.name = turn
+        self.name = response_id
         self._rt = rt
         self._thread = thread
         self._options = options
@@ -142,14 +142,20 @@ class ResponseRun:
             answers.append(msgspec.structs.replace(done, request=request))
         return answers
 
-    async def _work(self, request: ToolRequest, key: str, turn: str | None) -> Answer | UsageError:
-        assert self._catalog is not None, "a turn is entered before its calls start"
+    async def _work(self, request: ToolRequest, key: str, response_id: str | None) -> Answer | UsageError:
+        assert self._catalog is not None, "a response is entered before its calls start"
         if isinstance(self._catalog, Exception):
             return Answer(request, _why(self._catalog), True)
         async with self._room:
             try:
                 return await answer(
-                    self._rt, self._catalog, request, thread=self._thread, turn=turn, key=key, options=self._options
+                    self._rt,
+                    self._catalog,
+                    request,
+                    thread=self._thread,
+                    response_id=response_id,
+                    key=key,
+                    options=self._options,
                 )
             except UsageError as error:
                 return error

@@ -12,7 +12,7 @@ from clicket.model.ids import provider_prefix
 from clicket.safety.vault import holds_secret
 from clicket.tools.model_arguments import tidy
 
-__all__ = ["INCOMPLETE", "ToolRequest", "call_id", "local_key", "turn_of"]
+__all__ = ["INCOMPLETE", "ToolRequest", "call_id", "local_key", "response_id_of"]
 
 INCOMPLETE = "invalid_input: the stream ended before this call was complete, so it was not run. Make the call again."
 
@@ -48,17 +48,17 @@ def local_key(request: ToolRequest, position: int) -> str:
     return json.dumps([mark, request.kind, request.name, _canonical(request.arguments)])
 
 
-def turn_of(request: ToolRequest) -> str | None:
+def response_id_of(request: ToolRequest) -> str | None:
     """For frameworks that do not tell which response a call belongs to: its own id, if that is a vendor's and not a counter that a later
     response may use again."""
     return request.id if len(request.id) >= _UNIQUE else None
 
 
-def call_id(thread: str, turn: str, key: str, provider: str = "") -> str:
+def call_id(thread: str, response_id: str, key: str, provider: str = "") -> str:
     """The id of a call. It is the same when the response is run again, so that the runtime returns the result it has.
 
     `key` holds the arguments, because providers reuse ids: `call_0` with other arguments is another call. The id begins with
     the provider's, so that the call can be found by it.
     """
     prefix = "" if holds_secret(provider) else provider_prefix(provider)
-    return f"{prefix}turn-{sha256(json.dumps([thread, turn, key]).encode()).hexdigest()[:40]}"
+    return f"{prefix}response-{sha256(json.dumps([thread, response_id, key]).encode()).hexdigest()[:40]}"

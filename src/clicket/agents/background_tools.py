@@ -97,6 +97,6 @@ class BackgroundCalls(Middleware):
     is_derived = True
 
     def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest | None:
-        if turn.fork or not turn.open_calls.among(turn.messages):
+        if turn.branch or not turn.open_calls.among(turn.messages):
             return None
         return msgspec.structs.replace(request, tools=(*request.tools, *_OFFERS))

@@ -50,7 +50,7 @@ class _MaxLength(_BuiltIn):
         self._most = most
 
     def __call__(self, turn: Any, value: str) -> Refuse | None:
-        if len(value) <= self._most or turn.fork:  # the result of one step of a plan is not an answer
+        if len(value) <= self._most or turn.branch:  # the result of one step of a plan is not an answer
             return None
         return Refuse(f"It has {len(value):,} characters, and may have {self._most:,}: make it shorter.")
 

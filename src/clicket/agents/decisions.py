@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Decisions:
-    """Of one turn or fork. `begins`: the index of the turn's first message."""
+    """Of one turn or branch. `begins`: the index of the turn's first message."""
 
     __slots__ = ("_begins", "_dropped", "_edits", "_known", "are_new", "brought", "hidden", "narrowed")
 

@@ -46,14 +46,14 @@ __all__ = [
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="e", tag=str.lower):
-    """`step`: of which it is, or after which it was written. `fork`: of the turn, if it is not the turn's own.
+    """`step`: of which it is, or after which it was written. `branch`: of the turn, if it is not the turn's own.
 
     Entries are recorded as `msgspec.to_builtins` makes them. Sequences are lists: secrets in tuples would not be masked.
     """
 
     at: float = 0.0
     step: int = 0
-    fork: str = ""
+    branch: str = ""
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True):
@@ -384,10 +384,16 @@ Fact = tuple[AgentEventType, dict[str, Any]]
 def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEvent]:
     """The events of an entry; deterministic. `number`: the entry's number in its turn, from 1."""
     at, step = entry.at, entry.step
-    fork = {"fork": entry.fork} if entry.fork else {}
+    branch = {"branch": entry.branch} if entry.branch else {}
     return [
         AgentEvent(
-            type=type, thread=thread, turn=turn, at=at, step=step, id=f"{turn}-{number}.{place}", data={**data, **fork}
+            type=type,
+            thread=thread,
+            turn=turn,
+            at=at,
+            step=step,
+            id=f"{turn}-{number}.{place}",
+            data={**data, **branch},
         )
         for place, (type, data) in enumerate(_facts_of(entry), start=1)
     ]

@@ -215,18 +215,18 @@ def _not_stale(queued: Sequence[AgentEvent], recorded: Sequence[AgentEvent]) -> 
     for event in recorded:
         if event.type in ("fallback", "restart"):  # the pieces that come now are of its step
             continue
-        place = event.data.get("fork"), event.type in ("tool_result", "plan")
+        place = event.data.get("branch"), event.type in ("tool_result", "plan")
         steps[place] = max(steps[place], event.step)  # the end of a turn belongs to no step
     void = {
-        (event.data.get("fork"), event.step): place for place, event in enumerate(queued) if event.type == "restart"
+        (event.data.get("branch"), event.step): place for place, event in enumerate(queued) if event.type == "restart"
     }  # the pieces before it
     return [
         event
         for place, event in enumerate(queued)
         if event.id
         or (
-            event.step > steps[event.data.get("fork"), event.type == "tool_progress"]
-            and place >= void.get((event.data.get("fork"), event.step), 0)
+            event.step > steps[event.data.get("branch"), event.type == "tool_progress"]
+            and place >= void.get((event.data.get("branch"), event.step), 0)
         )
     ]
 

@@ -13,21 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from clicket.agents.memory import key_of
+from clicket.agents.memory import BELL, HELD, QUEUE, SENT, key_of
 from clicket.errors import Conflict, QueueFull, StoreUnavailable
 from clicket.model.codec import encode
 from clicket.model.files import FileRef
 from clicket.model.ports import AgentHost, DocumentWrite, StoredDocument
 
-__all__ = ["HELD", "OF_QUEUES", "QUEUE", "Mailbox", "QueuedMessage", "When", "waiting"]
+__all__ = ["OF_QUEUES", "Mailbox", "QueuedMessage", "When", "waiting"]
 
-QUEUE = "agent.queue"
-SENT = "agent.sent"
-"""What an id was used for, also after its message was taken."""
-HELD = "agent.queue.held"
-"""The queue of a thread whose turn was stopped: nothing of it begins."""
-BELL = "agent.bell"
-"""Its version changes with each message, so that a turn need not look for messages at each step, nor in a thread that never got one."""
 OF_QUEUES = (SENT, HELD, BELL)
 """The kinds of the documents beside the messages."""
 When = Literal["next", "now", "interrupt"]

@@ -20,7 +20,21 @@ from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.model.ports import AgentHost, Records, StoredDocument
 
-__all__ = ["HEAD", "REQUESTS", "TURN", "Head", "Memory", "Page", "TurnDocument", "delete_thread", "key_of"]
+__all__ = [
+    "BELL",
+    "HEAD",
+    "HELD",
+    "QUEUE",
+    "REQUESTS",
+    "SENT",
+    "TURN",
+    "Head",
+    "Memory",
+    "Page",
+    "TurnDocument",
+    "delete_thread",
+    "key_of",
+]
 
 HEAD = "agent.thread"
 TURN = "agent.turn"
@@ -28,6 +42,14 @@ ID = "agent.id"
 """The number of the turn that has an id, by a hash of the id."""
 REQUESTS = "agent.requests"
 """Which request of another protocol began which turn. The server writes it; it is removed with its thread."""
+QUEUE = "agent.queue"
+"""A message to a thread that no turn has taken yet."""
+SENT = "agent.sent"
+"""What an id was used for, also after its message was taken."""
+HELD = "agent.queue.held"
+"""The queue of a thread whose turn was stopped: nothing of it begins."""
+BELL = "agent.bell"
+"""Its version changes with each message, so that a turn need not look for messages at each step, nor in a thread that never got one."""
 _MAX_NAME = 512
 _MAX_THREADS = 2_000
 _MAX_KEPT = 64 * 1024 * 1024
@@ -317,9 +339,9 @@ class Memory:
 
 async def delete_thread(records: Records, key: str) -> tuple[int, int]:
     """Delete the documents of a thread's turns, and their ids; how many turns there were, and the number of the last."""
-    for kind in (ID, "agent.queue", "agent.sent"):
+    for kind in (ID, QUEUE, SENT):
         await _delete(records, kind, key)
-    for kind in ("agent.queue.held", "agent.bell"):
+    for kind in (HELD, BELL):
         await records.delete_document(kind, key)
     removed, last = await _delete(records, TURN, key)
     return removed, _number_of(last)

@@ -95,7 +95,7 @@ def _left(status: BudgetStatus) -> str:
 def priced(turn: Turn, model: ChatModel, reply: ChatReply, held: Reserved | None) -> tuple[ChatReply, dict[str, Any]]:
     """The reply with a usage that can be counted, and its cost if its price is known; and what the journal keeps for the ledger."""
     usage = counted(reply.usage)
-    note = turn.spending.note(model, usage, held, f"{turn.fork}:{turn.steps + 1}")
+    note = turn.spending.note(model, usage, held, f"{turn.branch}:{turn.steps + 1}")
     if not usage.cost and note["nano"] and usage.total:
         usage = msgspec.structs.replace(usage, cost=note["nano"] / 1e9)
     return (reply if usage is reply.usage else msgspec.structs.replace(reply, usage=usage)), note

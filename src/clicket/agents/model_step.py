@@ -123,13 +123,13 @@ class Thinker:
         self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any, collect: Collect | None
     ) -> ChatMessage:
         turn.take_edits()
-        if not turn.is_replaying and not turn.fork and turn.held() is None:
+        if not turn.is_replaying and not turn.branch and turn.held() is None:
             await self._hear(turn)
         known = turn.recorded_reply()
         if known is not None:
             await count_replayed(turn)
             return known
-        turn.spent.asking += 1  # before the first await, so that a concurrent fork counts it in `turn.over`
+        turn.spent.asking += 1  # before the first await, so that a concurrent branch counts it in `turn.over`
         try:
             return await self._ask_and_record(turn, offers, tool_choice, collect)
         finally:

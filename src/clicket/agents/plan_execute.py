@@ -1,5 +1,5 @@
-"""`PlanExecuteAgent`: a planner makes a plan, executors run its ready steps concurrently in forks of the turn, and their messages are
-merged in the order of the steps; then the planner continues. A fork that fails blocks its own step only."""
+"""`PlanExecuteAgent`: a planner makes a plan, executors run its ready steps concurrently in branches of the turn, and their messages are
+merged in the order of the steps; then the planner continues. A branch that fails blocks its own step only."""
 
 from __future__ import annotations
 
@@ -189,16 +189,16 @@ class PlanExecuteLoop:
             for number in ready:
                 plan = plan.marked(number, PlanStep.IN_PROGRESS)
             await turn.record_progress(plan.body())
-            forks = [(number, self._fork(turn, plan, number)) for number in ready]
+            branches = [(number, self._branch_for(turn, plan, number)) for number in ready]
             try:
-                endings = await self._run_forks([fork for _, fork in forks])
+                endings = await self._run_branches([branch for _, branch in branches])
             except asyncio.CancelledError:
-                for _, fork in forks:  # their messages stay in the thread
-                    turn.merge(fork)
+                for _, branch in branches:  # their messages stay in the thread
+                    turn.merge(branch)
                 raise
             stop: Ending | None = None
-            for (number, fork), ending in zip(forks, endings, strict=True):
-                turn.merge(fork)
+            for (number, branch), ending in zip(branches, endings, strict=True):
+                turn.merge(branch)
                 status, notes = _step_outcome(ending)
                 plan = plan.marked(number, status, notes)
                 blocked = blocked or status is PlanStep.BLOCKED
@@ -209,29 +209,29 @@ class PlanExecuteLoop:
                 return plan, stop
         return plan, None
 
-    def _fork(self, turn: Turn, plan: Plan, number: int) -> Turn:
+    def _branch_for(self, turn: Turn, plan: Plan, number: int) -> Turn:
         task = f"{plan.as_text()}\n\nCarry out step {number}: {plan.steps[number - 1].text}"
-        return turn.forked(f"{turn.steps}-{number}", task, self._max_task_steps)
+        return turn.new_branch(f"{turn.steps}-{number}", task, self._max_task_steps)
 
-    async def _run_forks(self, forks: list[Turn]) -> list[Ending | Exception]:
-        """Run all forks, at most `max_parallel` at once. Cancellation cancels them; each records results for its calls first."""
-        endings: list[Any] = [None] * len(forks)
-        rest = iter(range(len(forks)))
+    async def _run_branches(self, branches: list[Turn]) -> list[Ending | Exception]:
+        """Run all branches, at most `max_parallel` at once. Cancellation cancels them; each records results for its calls first."""
+        endings: list[Any] = [None] * len(branches)
+        rest = iter(range(len(branches)))
 
         async def work() -> None:
             for place in rest:
                 try:
-                    endings[place] = await self._executor(forks[place])
+                    endings[place] = await self._executor(branches[place])
                 except StoreUnavailable:  # the whole turn waits for the store, and goes on from its entries
                     raise
                 except Exception as error:
-                    forks[place].leave_if_closing()
+                    branches[place].leave_if_closing()
                     endings[place] = error
 
-        if len(forks) == 1:
+        if len(branches) == 1:
             await work()
             return endings
-        tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_parallel, len(forks)))]
+        tasks = [asyncio.ensure_future(work()) for _ in range(min(self._max_parallel, len(branches)))]
         await wait_all(tasks)
         return endings
 

@@ -47,7 +47,7 @@ _ALL = encode({"arguments": MASK}).decode()
 
 
 class SensitiveValues:
-    """Of one turn and its forks. `fields_of(tool)`: the fields that a tool declares as sensitive.
+    """Of one turn and its branches. `fields_of(tool)`: the fields that a tool declares as sensitive.
 
     Each method returns its argument with the values masked; without values, the argument itself.
     """

@@ -62,7 +62,7 @@ class Actor:
 
     async def collect(self, turn: Turn) -> None:
         """Add the results of background calls that have ended since the model was asked last, in this turn or an earlier one."""
-        if turn.fork:
+        if turn.branch:
             return
         open_calls = turn.calls_to_collect()
         if not open_calls:
@@ -144,7 +144,7 @@ class _ToolStep:
         self._record(started)
         if turn.has_paused(started, since):
             await turn.flush()
-        if stop is None and not turn.fork:
+        if stop is None and not turn.branch:
             turn.leave_if_handed(self.message, self.results)
         return stop
 
@@ -242,7 +242,7 @@ class _ToolStep:
                 sending = turn.sent()  # a decision is durable before the call that follows from it
                 if sending is not None:
                     await sending
-            if why is None and not turn.fork and use.name not in turn.frontend and host.is_background(name):
+            if why is None and not turn.branch and use.name not in turn.frontend and host.is_background(name):
                 ended = None
                 if known is None:
                     ended = await host.start(name, arguments, id=call_id, thread=turn.thread)

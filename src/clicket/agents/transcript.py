@@ -30,7 +30,7 @@ def assistant_message(
     """A model's reply as a message that can be stored; the ids of its tool calls are unique in the thread.
 
     `mark` and `step` identify the step, also after a crash. A call without an id, or with one in `taken`, gets an id made from them. With
-    `keep=False` all calls do, so that concurrent forks cannot collide.
+    `keep=False` all calls do, so that concurrent branches cannot collide.
     """
     text, thought = reply.text and storable(reply.text), reply.thought and storable(reply.thought)
     uses: list[ToolUse] = []

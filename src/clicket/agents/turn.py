@@ -2,8 +2,8 @@
 recorded replies and results instead of new ones.
 
 `Turn.over` decides whether the model
-may be asked again. `turn_limits.py` has the limits and the counters that a turn shares with its forks; repeats are counted for each
-fork by itself.
+may be asked again. `turn_limits.py` has the limits and the counters that a turn shares with its branches; repeats are counted for each
+branch by itself.
 """
 
 from __future__ import annotations
@@ -107,13 +107,13 @@ class Role(NamedTuple):
 
 
 class Turn:
-    """`mark` identifies the turn, or the fork of one, in its thread: it is part of the ids of its tool calls."""
+    """`mark` identifies the turn, or the branch of one, in its thread: it is part of the ids of its tool calls."""
 
     __slots__ = (
         "__weakref__",
-        "_branch",
         "_ids",
         "_log",
+        "_recorded",
         "_repeats",
         "_replay",
         "agent",
@@ -122,6 +122,7 @@ class Turn:
         "answer_end",
         "begins",
         "bell",
+        "branch",
         "clock",
         "decisions",
         "denied",
@@ -129,7 +130,6 @@ class Turn:
         "feed",
         "files",
         "first",
-        "fork",
         "frontend",
         "handed",
         "handoffs",
@@ -184,7 +184,7 @@ class Turn:
         limits: Limits,
         role: Role,
         tag: str = "",
-        fork: str = "",
+        branch: str = "",
         spent: Spent | None = None,
         sensitive: SensitiveValues | None = None,
         frontend: Sequence[ToolOffer] = (),
@@ -212,7 +212,7 @@ class Turn:
         self.spender: Spender = spender_of_turn(host.caller, thread, owner, number)
         """Whose spend its requests are: this run's, and that of the runs that called its agent."""
         self.limits: Limits = limits
-        self.fork: str = fork
+        self.branch: str = branch
         self.has_references: bool = _has_reference(history)
         """Some result was cut: the model is offered the tool `read_result`."""
         self.first: Role = role
@@ -235,9 +235,9 @@ class Turn:
         self.journaled: bool = True
         """Its tool calls are calls of the runtime. Those of a planner only change its plan."""
         self.max_steps: int | None = None
-        """Set for forks only."""
+        """Set for branches only."""
         self.steps: int = 0
-        """Steps of this turn or fork; `spent` counts a turn and its forks together."""
+        """Steps of this turn or branch; `spent` counts a turn and its branches together."""
         self.spent: Spent = Spent() if spent is None else spent
         self._repeats: Repeats = Counter()
         self.denied: dict[str, str] = {}
@@ -277,21 +277,21 @@ class Turn:
         self._log = log
         self.must_stop: bool = log.must_stop
         """The turn was stopped while no process ran it."""
-        self._branch: Branch = self.record.branch(fork)
-        self._replay: Replay = Replay(self._branch, is_resumed=self.resumed)
-        self.tag: str = tag if self._branch.tag is None else self._branch.tag
+        self._recorded: Branch = self.record.branch(branch)
+        self._replay: Replay = Replay(self._recorded, is_resumed=self.resumed)
+        self.tag: str = tag if self._recorded.tag is None else self._recorded.tag
         """Makes the ids of its tool calls unique in the store."""
         if spent is None:
             self.spent.ahead = len(self.record.replies)
-        self.decisions: Decisions = Decisions(self._branch.decisions, self.begins)
+        self.decisions: Decisions = Decisions(self._recorded.decisions, self.begins)
         self._ids = {use.id for message in history for use in message.uses}
 
     # Recording.
 
     def write(self, text: str, entry: Entry, looked_at: Sequence[Any] = (), soon: bool = False) -> None:
         """Record an entry, and publish its events when it is durable. `soon`: the commit may wait for the next entry."""
-        if self.fork:
-            entry = msgspec.structs.replace(entry, fork=self.fork)
+        if self.branch:
+            entry = msgspec.structs.replace(entry, branch=self.branch)
         shown = entry
         then = None
         sensitive = self.sensitive
@@ -407,10 +407,10 @@ class Turn:
 
     def recorded_handoff(self) -> HandedOver | None:
         """That of this step, if it is on record."""
-        return self._branch.handoffs.get(self.steps)
+        return self._recorded.handoffs.get(self.steps)
 
     def record_handoff(self, entry: HandedOver) -> None:
-        self._branch.handoffs[self.steps] = entry
+        self._recorded.handoffs[self.steps] = entry
         text = f"Step {self.steps}: {entry.by} hands over to {entry.agent}." if entry.use else f"{entry.agent} goes on."
         self.write(text, entry, (entry.reason, *filter(None, (entry.system,))))
 
@@ -489,7 +489,7 @@ class Turn:
 
     def held(self) -> Held | None:
         """The next reply, if a person was asked about it before a crash."""
-        held = self._branch.held.get(self.steps + 1)
+        held = self._recorded.held.get(self.steps + 1)
         if held is not None:
             self.answer = held.answer
             if held.masked:
@@ -498,7 +498,7 @@ class Turn:
 
     def hold(self, reply: ChatReply, by: str, took: float, spend: dict[str, Any], model: str) -> None:
         """Record the next reply, about which the check `by` asks a person. The rest: as for `record_reply`."""
-        message = assistant_message(reply, self.mark, self.steps + 1, self._ids, not self.fork)
+        message = assistant_message(reply, self.mark, self.steps + 1, self._ids, not self.branch)
         self.sensitive.take(message.uses)
         mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
         kept = Reply.of(
@@ -520,7 +520,7 @@ class Turn:
         if reply.masked:
             self.masked_uses.update(use.id for use in message.uses if MASK in use.arguments)
         self.answer_end = reply.ended
-        self.answer = self._branch.answers.get(reply.step)
+        self.answer = self._recorded.answers.get(reply.step)
         self._take(message, reply.usage, reply.took, reply.refused)
         return message
 
@@ -555,7 +555,7 @@ class Turn:
         usage = reply.usage if spend is not None else counted(reply.usage)
         if refused is not None:
             reply = msgspec.structs.replace(reply, uses=())
-        message = assistant_message(reply, self.mark, step, self._ids, not self.fork)
+        message = assistant_message(reply, self.mark, step, self._ids, not self.branch)
         self.answer_end = _end_of(reply, message)
         self._take(message, usage, took, refused)
         self.sensitive.take(message.uses)
@@ -604,7 +604,7 @@ class Turn:
         self.write(f"Step {self.steps}: old messages are summarised.", entry)
 
     def take_summaries(self) -> list[Summary | Tried]:
-        """The summaries that this turn and its forks made before a crash, and answers that were not used; their usage is counted here."""
+        """The summaries that this turn and its branches made before a crash, and answers that were not used. Their usage counts here."""
         found: list[Summary | Tried] = [*self.record.summaries, *self.record.unused]
         for each in found:
             self.spent.usage = self.spent.usage + each.usage
@@ -645,7 +645,7 @@ class Turn:
     def recorded_results(self) -> dict[str, Result]:
         """The recorded results of this step's tool calls, by the model's ids."""
         found: dict[str, Result] = {}
-        for entry in self._branch.results.get(self.steps, ()):
+        for entry in self._recorded.results.get(self.steps, ()):
             self.spent.seconds += entry.took
             found.update((item.id, item) for item in entry.items)
         self._count_called(found.values())
@@ -726,7 +726,7 @@ class Turn:
                     turn=self.number,
                     at=self.clock.now(),
                     step=self.steps + 1 if type in ("delta", "retry") else self.steps,
-                    data={**data, "fork": self.fork} if self.fork else data,
+                    data={**data, "branch": self.branch} if self.branch else data,
                 )
             )
 
@@ -743,7 +743,7 @@ class Turn:
         return call_id(self.mark, self.tag, self.steps + 1, int(f"8{number:03d}"), "")
 
     async def cancel_open_calls(self, why: str) -> None:
-        """Cancel the tool calls on record that have no recorded result, of this turn and its forks."""
+        """Cancel the tool calls on record that have no recorded result, of this turn and its branches."""
         for id in self.record.open_calls():
             known = await self.host.made(id, self.thread)
             if known is not None:
@@ -783,11 +783,11 @@ class Turn:
         above.spent.open[self.thread] = self.spent
         return above
 
-    # Forks.
+    # Branches.
 
-    def forked(self, name: str, message: str, max_steps: int) -> Turn:
+    def new_branch(self, name: str, message: str, max_steps: int) -> Turn:
         """A concurrent branch of the turn, for one task. It starts with the turn's messages and shares its budget."""
-        fork = Turn(
+        branch = Turn(
             self.host,
             self._log,
             self.feed,
@@ -799,18 +799,18 @@ class Turn:
             limits=self.limits,
             role=Role(self.agent, self.middleware, self.tools, self.system, model=self.model),
             tag=self.tag,
-            fork=name,
+            branch=name,
             spent=self.spent,
             sensitive=self.sensitive,
             frontend=tuple(self.frontend.values()),
             record=self.record,
             metadata=self.metadata,
         )
-        fork.max_steps = max_steps
-        fork._replay.must_restart = self._replay.must_restart
-        fork.deps = self.deps
-        fork.decisions.brought.update(self.decisions.brought)
-        return fork
+        branch.max_steps = max_steps
+        branch._replay.must_restart = self._replay.must_restart
+        branch.deps = self.deps
+        branch.decisions.brought.update(self.decisions.brought)
+        return branch
 
     @property
     def last_answer(self) -> str | None:
@@ -823,10 +823,10 @@ class Turn:
         """The transcript of the turn, without answers that were refused."""
         return paired(message for message in self.messages[self.begins :] if message.vendor is not REFUSED)
 
-    def merge(self, fork: Turn) -> None:
-        """Append the messages of a fork."""
-        self.messages += fork.new_messages
-        self._ids |= fork._ids
+    def merge(self, branch: Turn) -> None:
+        """Append the messages of a branch."""
+        self.messages += branch.new_messages
+        self._ids |= branch._ids
 
 
 def _end_of(reply: ChatReply, message: ChatMessage) -> AnswerEnd:

@@ -36,7 +36,7 @@ AnswerEnd = Literal["stop", "length", "refusal", "empty"]
 Ending = tuple[Stopped, str]
 """Why a turn ended, and its final text."""
 Repeats = Counter[tuple[str, bytes]]
-"""How often one turn, or one fork, has called a tool with the same arguments."""
+"""How often one turn, or one branch, has called a tool with the same arguments."""
 NO_STEPS = "No steps executed"
 """The text of a turn that ended before its first step."""
 
@@ -84,14 +84,14 @@ def counted(usage: object) -> Usage:
 
 
 class Spent:
-    """Counters of one turn, shared by its forks."""
+    """Counters of one turn, shared by its branches."""
 
     __slots__ = ("ahead", "asking", "called", "calls", "open", "seconds", "steps", "usage")
 
     def __init__(self) -> None:
         self.steps: int = 0
         self.asking: int = 0
-        """Requests to models under way: parallel forks must not both take the last step."""
+        """Requests to models under way: parallel branches must not both take the last step."""
         self.ahead: int = 0
         """Recorded replies that were not replayed yet: they count as steps."""
         self.calls: int = 0
@@ -139,7 +139,7 @@ class Spent:
         return ("tokens", used.total, limits.max_tokens), ("cost", used.cost, limits.max_cost)
 
     def count_call(self, use: ToolUse, limits: Limits, repeats: Repeats) -> Ending | None:
-        """Count a tool call; or return the limit that forbids it. `repeats` are the turn's own, or the fork's."""
+        """Count a tool call; or return the limit that forbids it. `repeats` are the turn's own, or the branch's."""
         if limits.max_calls is not None and self.calls >= limits.max_calls:
             return "budget", f"Terminated: Reached the budget of tool calls ({limits.max_calls})"
         if limits.max_repeats is not None:

@@ -59,7 +59,7 @@ Place = tuple[int, str, str, str]
 
 
 class Branch:
-    """The turn without its forks, or one of these."""
+    """The turn without its branches, or one of these."""
 
     def __init__(self) -> None:
         self.replies: list[Reply] = []
@@ -117,7 +117,7 @@ class TurnRecord:
         self.plan: dict[str, Any] | None = None
         """Its last state."""
         self.replies: list[Reply] = []
-        """Of the turn and its forks."""
+        """Of the turn and its branches."""
         self.summaries: list[Summary] = []
         self.heard: list[str] = []
         """Ids of messages that came while it ran."""
@@ -138,24 +138,24 @@ class TurnRecord:
     def add(self, entry: Entry) -> None:  # noqa: C901  # a case for each kind of entry
         """The next entry. One that is `Unknown` is passed over."""
         self.is_empty = False
-        branch = self._branches[entry.fork]
+        branch = self._branches[entry.branch]
         match entry:
             case Begun():
                 self.begun = self.begun or entry
             case HandedOver():
                 self.agent = entry.agent
                 branch.handoffs[entry.step] = entry
-                self._read(entry.fork, (note_of(entry),) if entry.use else ())
+                self._read(entry.branch, (note_of(entry),) if entry.use else ())
             case Changed():
                 self.changed_to[entry.agent] = entry.digest
             case Reply():
                 self.replies.append(entry)
                 branch.replies.append(entry)
-                self._read(entry.fork, (entry.message,) if entry.refused is None else ())
+                self._read(entry.branch, (entry.message,) if entry.refused is None else ())
             case Heard():
                 self.heard.append(entry.id)
                 branch.heard[entry.step].append(entry)
-                self._read(entry.fork, (ChatMessage(role="user", content=entry.text, files=tuple(entry.files)),))
+                self._read(entry.branch, (ChatMessage(role="user", content=entry.text, files=tuple(entry.files)),))
             case Answer():
                 branch.answers[entry.step] = entry
             case Decision():
@@ -171,11 +171,11 @@ class TurnRecord:
                 branch.results[entry.step].append(entry)
                 self._with_results.update(item.call for item in entry.items)
                 self._count_called(entry.items)
-                self._read(entry.fork, map(result_message, entry.items))
+                self._read(entry.branch, map(result_message, entry.items))
             case News():
                 branch.news[entry.step] += entry.items
                 self._count_called(entry.items)
-                self._read(entry.fork, map(news_message, entry.items))
+                self._read(entry.branch, map(news_message, entry.items))
             case PlanState():
                 self.plan = entry.plan
                 branch.plans += 1
@@ -191,30 +191,30 @@ class TurnRecord:
         place = (entry.step, entry.on, entry.by, entry.use)
         branch.decisions[place] = entry.value
         if entry.call:
-            self._asked[entry.fork, place] = entry.call
+            self._asked[entry.branch, place] = entry.call
         else:
-            self._asked.pop((entry.fork, place), None)
+            self._asked.pop((entry.branch, place), None)
         if entry.on in ("before_model", "input"):
             match verdict_in(entry.value):
                 case Edit() as edit:
-                    self._read(entry.fork, edit.add)
+                    self._read(entry.branch, edit.add)
                 case Change(str() as text) if entry.on == "input":
                     self.message = text
                 case Refuse() if entry.on == "input":
                     self.message = ""
 
-    def _read(self, fork: str, messages: Iterable[ChatMessage]) -> None:
-        if not fork:  # messages of concurrent forks are not one transcript
+    def _read(self, branch: str, messages: Iterable[ChatMessage]) -> None:
+        if not branch:  # messages of concurrent branches are not one transcript
             self._messages += messages
 
     # Reading.
 
-    def branch(self, fork: str) -> Branch:
-        return self._branches[fork]
+    def branch(self, branch: str) -> Branch:
+        return self._branches[branch]
 
     @property
     def messages(self) -> list[ChatMessage]:
-        """The transcript after the user's message, without that of forks."""
+        """The transcript after the user's message, without that of branches."""
         return list(self._messages)
 
     @property
@@ -230,7 +230,7 @@ class TurnRecord:
         for reply in self.replies:
             if reply.mark:
                 for use in reply.message.uses:
-                    spent.count_call(use, limits, repeats[reply.fork])
+                    spent.count_call(use, limits, repeats[reply.branch])
         return spent.calls
 
     def open_calls(self) -> list[str]:

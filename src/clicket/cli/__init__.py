@@ -1,6 +1,6 @@
 """The command line. Results go to stdout, everything else to stderr.
 
-`app` parses the command line, `commands` has one module per command, `session` is what a command gets: `terminal`, settings,
+`app` parses the command line, `commands` has one module per command, `context` is what a command gets: `terminal`, settings,
 tools (`tool_loader`) and a runtime. `errors` and `exit_codes` are how commands end, `shutdown` how servers do.
 Display: `formatting` of values and events, `columns` and `chart` for tables, `call_progress` and `progress_bar` for what runs,
 `record_view`, `search_view`, `notebook_view` (with `notebook_files`, `saved_names`) and `worker_log` for what they name.

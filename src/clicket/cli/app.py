@@ -131,30 +131,30 @@ def _shared_options(
 
 
 def _command(function: Callable[..., Any]) -> Callable[..., None]:
-    """The function for typer: it has the command's own options and the shared ones, from which it makes a `Session`."""
+    """The function for typer: it has the command's own options and the shared ones, from which it makes a `Context`."""
 
     def invoke(ctx: typer.Context, **given: Any) -> None:
-        from clicket.cli.session import Session
+        from clicket.cli.context import Context
         from clicket.cli.terminal import Terminal
 
         above: dict[str, Any] = ctx.obj or _DEFAULTS
         shared = {name: given.pop(name) or above[name] for name in _SHARED}
         terminal = Terminal(json=shared["json"], debug=shared["debug"])
-        session = Session(terminal, store=shared["store"], tools=shared["tools"])
-        raise typer.Exit(_run_command(partial(function, session, **given), terminal))
+        context = Context(terminal, store=shared["store"], tools=shared["tools"])
+        raise typer.Exit(_run_command(partial(function, context, **given), terminal))
 
     hints = get_type_hints(function, include_extras=True)
     own = [
         parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[name])
         for name, parameter in inspect.signature(function).parameters.items()
-        if name != "session"
+        if name != "context"
     ]
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=annotation)
         for name, annotation in _SHARED.items()
     ]
-    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    parameters = [context, *own, *shared]
+    first = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    parameters = [first, *own, *shared]
     invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
     invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     invoke.__doc__ = function.__doc__

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from clicket.cli.session import Session
+from clicket.cli.context import Context
 from clicket.cli.terminal import Terminal
 from clicket.kernel import State
 from clicket.model import Record
@@ -20,7 +20,7 @@ _LIMIT = 200
 
 def complete_tool(ctx: typer.Context, incomplete: str) -> list[str]:
     try:
-        names = [tool.name for tool in _session(ctx).tools]
+        names = [tool.name for tool in _context(ctx).tools]
     except Exception:  # a module that cannot be imported: the command itself reports it
         return []
     return sorted(_beginning(names, incomplete))
@@ -54,10 +54,10 @@ def _calls(ctx: typer.Context, **query: Any) -> list[Record]:
     """The newest calls of the store, if it exists."""
 
     async def read() -> list[Record]:
-        session = _session(ctx)
-        if not session.store_exists:
+        context = _context(ctx)
+        if not context.store_exists:
             return []
-        async with session.watcher() as runtime:
+        async with context.watcher() as runtime:
             return (await runtime.history(limit=_LIMIT, **query)).items
 
     try:
@@ -66,12 +66,12 @@ def _calls(ctx: typer.Context, **query: Any) -> list[Record]:
         return []
 
 
-def _session(ctx: typer.Context) -> Session:
-    """A session with the options before the cursor, before the command or after it."""
+def _context(ctx: typer.Context) -> Context:
+    """A context with the options before the cursor, before the command or after it."""
     given: dict[str, Any] = {}
     above: Any = ctx
     while above is not None:
         for name in ("store", "tools"):
             given[name] = given.get(name) or above.params.get(name)
         above = above.parent
-    return Session(Terminal(json=True), store=given["store"], tools=given["tools"])
+    return Context(Terminal(json=True), store=given["store"], tools=given["tools"])

@@ -11,9 +11,9 @@ from typing import Literal
 
 import msgspec
 
+from clicket.cli.context import Context
 from clicket.cli.formatting import duration, retention_of, shown_url, size
 from clicket.cli.orphans import MAX_COUNTED, Owners, orphans
-from clicket.cli.session import Session
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.runtime.runtime import Runtime
 from clicket.runtime.settings import Settings
@@ -53,24 +53,24 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         return cls(name=name, verdict="warn", found=found, advice=advice) if problem else cls(name=name, found=found)
 
 
-async def store_checks(session: Session) -> AsyncIterator[Check]:
+async def store_checks(context: Context) -> AsyncIterator[Check]:
     """Open the store with a runtime without tools, which does not change any call."""
     try:
-        if session.settings.store.startswith("memory:"):
+        if context.settings.store.startswith("memory:"):
             yield Check(name="store", found="memory://: calls are lost when their process ends")
             return
-        if not session.store_exists:
-            yield Check(name="store", found=f"{session.store_url}: does not exist yet; the first call makes it")
+        if not context.store_exists:
+            yield Check(name="store", found=f"{context.store_url}: does not exist yet; the first call makes it")
             return
-        async with Runtime((), settings=session.settings.replace(open_timeout=0)) as runtime:  # without waiting for it
+        async with Runtime((), settings=context.settings.replace(open_timeout=0)) as runtime:  # without waiting for it
             yield await _reached(runtime)
-            yield Check(name="retention", found=retention_of(session.settings))
+            yield Check(name="retention", found=retention_of(context.settings))
             for risk in getattr(runtime.store, "risks", []):
                 yield Check(name="store risk", verdict="warn", found=shown_url(risk))
             yield await _owners(runtime)
             yield await _workers(runtime)
             yield await _queue(runtime)
-            yield await _notices(runtime)
+            yield await _bus(runtime)
     except ClicketError as error:
         lost = isinstance(error, StoreUnavailable)
         yield Check(name="store", verdict="fail", found=shown_url(error.message), unreachable=lost)
@@ -94,28 +94,28 @@ async def _reached(runtime: Runtime) -> Check:
     return Check.warn_if(took > _SLOW_WRITE, name="store", found=found, advice=advice)
 
 
-async def _notices(runtime: Runtime) -> Check:
-    """Do notices arrive, and can what carries them serve as many processes as there are?"""
-    notices = runtime.store.notices
-    if notices.me == 0:
-        return Check(name="notices", found="none: processes look at the store")
+async def _bus(runtime: Runtime) -> Check:
+    """Do messages of the bus arrive, and can what carries them serve as many processes as there are?"""
+    bus = runtime.store.bus
+    if bus.me == 0:
+        return Check(name="bus", found="none: processes look at the store")
     give_up = time.perf_counter() + _BUS_PATIENCE
-    while notices.trouble is not None and time.perf_counter() < give_up:  # noqa: ASYNC110  # it has no event for this
+    while bus.trouble is not None and time.perf_counter() < give_up:  # noqa: ASYNC110  # it has no event for this
         await asyncio.sleep(0.02)
-    if notices.trouble is not None:
+    if bus.trouble is not None:
         return Check(
-            name="notices",
+            name="bus",
             verdict="warn",
-            found=f"{notices.name}: {shown_url(notices.trouble)}",
+            found=f"{bus.name}: {shown_url(bus.trouble)}",
             advice="Calls go on, and wait up to 0.25 s for a worker to look. Start the bus, or look at the setting notices.",
         )
     alive = sum(presence.alive for presence in await runtime.store.owners())
-    many = notices.name == "store" and runtime.store.url.startswith("postgres") and alive > _MANY_LISTENERS
+    many = bus.name == "store" and runtime.store.url.startswith("postgres") and alive > _MANY_LISTENERS
     return Check.warn_if(
         many,
-        name="notices",
-        found=f"{notices.name}: they arrive; {alive} processes",
-        advice=f"PostgreSQL wakes every listening process at each notice. Beyond {_MANY_LISTENERS}, give it a bus: "
+        name="bus",
+        found=f"{bus.name}: they arrive; {alive} processes",
+        advice=f"PostgreSQL wakes every listening process at each message. Beyond {_MANY_LISTENERS}, give the bus a carrier: "
         "notices = 'nats://…' or 'redis://…'.",
     )
 

@@ -48,15 +48,15 @@ class NotebookView:
             draw(message)
 
     def end(self, result: Result) -> None:
-        """Draw the rest of the prose, if the run reached it, and the notices."""
+        """Draw the rest of the prose, if the run reached it, and the warnings."""
         self._show_formats()
         self._close_line()
         if self._shown_lines and not result.fatal:
             self._prose(self._lines[self._shown_lines :])
         for skipped in result.skipped:
             self._terminal.say(f"left out: {clean(skipped.what)}: {clean(skipped.why)}", style="bright_black")
-        for notice in result.notices:
-            self._terminal.say(clean(notice), style="yellow")
+        for warning in result.warnings:
+            self._terminal.say(clean(warning), style="yellow")
 
     def _code_execution_start(self, message: dict[str, Any]) -> None:
         lines = message.get("lines")

@@ -1,7 +1,7 @@
 """Accepts calls, runs or hands them to another process, and ends them. `ARCHITECTURE.md` draws how the parts are connected.
 
 - `engine`: `Engine`, which makes the parts, opens and closes them
-- `drive`: which part acts when something has happened, chores by the clock, notices, closing
+- `drive`: which part acts when something has happened, chores by the clock, messages, closing
 - `recovery`: the calls of dead owners, and chores
 - `actions`: what callers, people and other systems do with a call
 - `lifecycle`: one call from its acceptance to its end, and what it may wait for

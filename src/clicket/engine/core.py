@@ -21,7 +21,7 @@ from clicket.engine.people.audit import AuditLog
 from clicket.engine.people.grants import Grants
 from clicket.engine.phase import Phase
 from clicket.engine.records.arguments import ArgumentsOnRecord
-from clicket.engine.records.requests import Requests
+from clicket.engine.records.signals import Signals
 from clicket.engine.records.stored_calls import StoredCalls
 from clicket.engine.records.tool_costs import ToolCosts
 from clicket.engine.slots.gate import SharedSlotGate
@@ -63,7 +63,7 @@ class Core(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     caching: Caching
     flights: SingleFlight
     deps: Deps
-    requests: Requests
+    signals: Signals
     stored_calls: StoredCalls
     claimer: WorkClaimer
     arguments: ArgumentsOnRecord

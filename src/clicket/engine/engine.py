@@ -24,11 +24,11 @@ from clicket.engine.cache.caching import Caching
 from clicket.engine.cache.kept_outcomes import KeptOutcomes
 from clicket.engine.cache.single_flight import SingleFlight
 from clicket.engine.core import Core
+from clicket.engine.drive.bus_handler import BusHandler
 from clicket.engine.drive.chore_schedule import schedule_chores
 from clicket.engine.drive.closing import Closing
 from clicket.engine.drive.draining import Draining
 from clicket.engine.drive.driver import Driver, Parts
-from clicket.engine.drive.notice_handler import NoticeHandler
 from clicket.engine.executors import RUNTIME, Cluster, Deps, LentCredentials, Limiter, LoopWatch, ProcessPool, stop
 from clicket.engine.executors.clocks import Clocks
 from clicket.engine.executors.sink import SinkParts
@@ -66,7 +66,7 @@ from clicket.engine.people.audit import AuditLog
 from clicket.engine.people.grants import Grants
 from clicket.engine.phase import Phase
 from clicket.engine.records.arguments import ArgumentsOnRecord
-from clicket.engine.records.requests import Requests
+from clicket.engine.records.signals import Signals
 from clicket.engine.records.stored_calls import StoredCalls
 from clicket.engine.records.tool_costs import ToolCosts
 from clicket.engine.recovery.chores import Chores
@@ -83,7 +83,7 @@ from clicket.model.ports import Clock, Owner, Store
 from clicket.model.worker import WorkerRole
 from clicket.safety.credentials import Connecting, CredentialBook, CredentialOptions
 from clicket.safety.vault import Vault
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 from clicket.tools import Registry, Tool
 from clicket.tools.deps import Factory
 
@@ -129,7 +129,7 @@ class Engine:
         limits, policy = setup.limits, setup.policy
         shares = store.durability != "none"
         max_size = limits.max_arguments_size
-        notices = store.notices
+        bus = store.bus
         who = Identity(owner=setup.owner, id=worker_id(setup.owner), role=setup.role, labels=setup.labels)
         driver = Driver()
         phase = Phase(leaves_calls=setup.gives_away)
@@ -148,7 +148,7 @@ class Engine:
             worker=who.id,
             host=host_name(who.owner),
             observers=observers,
-            on_request=driver.on_request,
+            on_signal=driver.on_signal,
             on_unsaved=driver.on_unsaved,
             on_not_created=driver.on_not_created,
         )
@@ -171,9 +171,9 @@ class Engine:
         entry = WorkerEntry(store, clock, who, load=load, inputs=driver, spawn=spawn)
         capacity = Capacity(registry, plans, limiter, queues, entry, gives_away=setup.gives_away)
         claimer = WorkClaimer(store, limiter, clock, phase, capacity, rates, driver, spawn=spawn)
-        offers = Offers(notices, clock, claimer, capacity, driver)
-        placement = Placement(notices, clock)
-        stored_calls = StoredCalls(store, clock, phase, notices, spawn=spawn)
+        offers = Offers(bus, clock, claimer, capacity, driver)
+        placement = Placement(bus, clock)
+        stored_calls = StoredCalls(store, clock, phase, bus, spawn=spawn)
         caching = Caching(store, clock, setup.cache)
         flights = SingleFlight(caching, store, clock, slots, phase, driver, spawn=spawn)
         book = SpendBook(store, clock, who.owner, setup.prices, setup.budgets, spawn)
@@ -184,12 +184,12 @@ class Engine:
         connecting = Connecting(credential_book, store, clock, registry.uses_credential)
 
         # The six stages.
-        workers, results = Workers(limits.worker_threads, "clicket-worker"), Workers(1, "clicket-results")
-        deps = Deps(setup.deps, workers, is_worker=setup.role == "worker")
-        judges = Workers(1, "clicket-arguments")  # of its own: one caller's big arguments delay no other's results
+        thread_pool, results = ThreadPool(limits.worker_threads, "clicket-tool"), ThreadPool(1, "clicket-results")
+        deps = Deps(setup.deps, thread_pool, is_worker=setup.role == "worker")
+        judges = ThreadPool(1, "clicket-arguments")  # of its own: one caller's big arguments delay no other's results
         processes = ProcessPool(
-            size=limits.worker_processes,
-            memory=limits.worker_memory,
+            size=limits.tool_processes,
+            memory=limits.tool_process_memory,
             grace=limits.cancel_grace,
             warm=int(any(tool.options.isolation == "process" for tool in registry)),
         )
@@ -203,7 +203,7 @@ class Engine:
             limit=clocks.limit,
             nest=driver.calls_of,
         )
-        bodies = Bodies(workers=workers, processes=processes, cluster=Cluster(setup.ray))
+        bodies = Bodies(thread_pool=thread_pool, processes=processes, cluster=Cluster(setup.ray))
         runner = Runner(clocks, sinks, bodies, driver, deps, chance=chance, max_wait=limits.queue_timeout, spawn=spawn)
         pipeline = Pipeline(
             Find(registry, hub.check),
@@ -214,7 +214,7 @@ class Engine:
             Persist(journal, flights.use_of),
             journal=journal,
             vault=vault,
-            workers=judges,
+            thread_pool=judges,
             uncounted=costs.writing,
         )
 
@@ -243,7 +243,7 @@ class Engine:
             caching=caching,
             flights=flights,
             deps=deps,
-            requests=Requests(store, journal),
+            signals=Signals(store, journal),
             stored_calls=stored_calls,
             claimer=claimer,
             arguments=arguments,
@@ -258,7 +258,7 @@ class Engine:
         external = External(core, ending)
         handover = HandOver(core, ending, placement)
         stopping = Stopping(core, ending, approvals, external)
-        reconciling = Reconciling(core, ending, runner, lent, workers, chance)
+        reconciling = Reconciling(core, ending, runner, lent, thread_pool, chance)
         credential_waits = CredentialWaits(core, ending, credential_book, timeout=setup.credentials.wait_timeout)
         dep_waits = DepWaits(core, handover)
         parking = Parking(core, ending, approvals, external, reconciling, credential_waits)
@@ -277,7 +277,7 @@ class Engine:
         chores = Chores(core, ending, recovery, kept)
         background = Background(clock, spawn)
         draining = Draining(core, ending)
-        closing = Closing(core, ending, stopping, runner, processes, (workers, results, judges), tasks, background)
+        closing = Closing(core, ending, stopping, runner, processes, (thread_pool, results, judges), tasks, background)
         closing.on_close.extend((deps.close, book.close, entry.remove, credential_book.close))
         driver.parts = Parts(
             core=core,
@@ -296,8 +296,8 @@ class Engine:
             nesting=NestedCallMaker(core, admission, ending, handles, runner),
         )
         schedule_chores(background, core, chores, entry, offers, sessions, due_calls, credential_waits, connecting)
-        notice_handler = NoticeHandler(core, chores, placement, offers)
-        store.on_hint, notices.hear = notice_handler.on_hint, notice_handler.on_notice
+        bus_handler = BusHandler(core, chores, placement, offers)
+        store.on_hint, bus.hear = bus_handler.on_hint, bus_handler.on_message
 
         self.loop = asyncio.get_running_loop()
         self.process = os.getpid()
@@ -347,7 +347,7 @@ class Engine:
         self.offers = offers
         self.tasks = tasks
         self.closing = closing
-        self.workers, self.results = workers, results
+        self.thread_pool, self.results = thread_pool, results
 
     # Opening and closing.
 

@@ -62,7 +62,7 @@ class Inputs(Protocol):
 
     # The journal.
 
-    def on_request(self, entry: Entry, events: list[Event]) -> None:
+    def on_signal(self, entry: Entry, events: list[Event]) -> None:
         """Another process wrote into a call of this one."""
 
     def on_unsaved(self, entry: Entry, error: ClicketError) -> None:

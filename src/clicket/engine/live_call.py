@@ -99,7 +99,7 @@ class Attempt(msgspec.Struct, eq=False):
     caller_left: bool = False
     """The caller's task was cancelled."""
     late: Late | None = None
-    worker: Any = None
+    prepared: Any = None
     """A child process, or a place on the Ray cluster, that is ready for the body."""
     retries: int = 0
     """How many retries were spent."""
@@ -193,7 +193,7 @@ class Call(msgspec.Struct, eq=False):
     deadline_timer: Timer | None = None
     ready: bool = False
     """The attempt's start is durable: the caller's task may run the body."""
-    turn: asyncio.Future[Any] | None = None
+    start_waiter: asyncio.Future[Any] | None = None
     """The future that the caller awaits until then."""
     attempt: Attempt | None = None
     stopping: str | None = None
@@ -336,7 +336,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "deadline_timer": "clicket.engine.local.timers",
     "in_callers_task": "clicket.engine.lifecycle.running",
     "ready": "clicket.engine.lifecycle.running",
-    "turn": "clicket.engine.lifecycle.running",
+    "start_waiter": "clicket.engine.lifecycle.running",
     "attempt": "clicket.engine.executors.stopping",
     "stopping": "clicket.engine.executors.stopping",
     "cancel_reason": "clicket.engine.executors.stopping",
@@ -387,8 +387,8 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "abandoned": "clicket.engine.executors.stopping",
     "caller_left": "clicket.engine.executors.stopping",
     "late": "clicket.engine.executors.stopping",
-    # Each of the two lanes has its own kind of worker.
-    "worker": ("clicket.engine.executors.process_lane", "clicket.engine.executors.ray_lane"),
+    # Each of the two lanes prepares its own kind of process.
+    "prepared": ("clicket.engine.executors.process_lane", "clicket.engine.executors.ray_lane"),
     "retries": "clicket.engine.lifecycle.runner",
     "reports": "clicket.engine.executors.sink",
     "outputs": "clicket.engine.executors.sink",

@@ -7,10 +7,10 @@ A task goes down this list and its result comes back up; each package's own page
 - `export`: results as a notebook and as an HTML page
 - `run`: one run: the state machine, the blocks of the task, checks, messages, the result
 - `setup`: how a session is made: packages, font list, sandbox
-- `session`: one worker process from the host's side: frames, deadlines, interrupts, kills
+- `session`: one child process from the host's side: frames, deadlines, interrupts, kills
 - `files`: files into the work folder and out of it, artifacts
 - `result`: `Result` and its parts
-- `inside`: what runs in the sandboxed child process: the worker that runs blocks
+- `inside`: what runs in the sandboxed child process: the loop that runs blocks
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from clicket.interpreter.session.timers import Timers
 from clicket.interpreter.session.uses import UseHandler
 from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
 from clicket.kernel import CODE, CodeState
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["Interpreter", "check_seconds"]
 
@@ -42,7 +42,7 @@ class Interpreter:
     Each block has a `timeout` (seconds), a limit `max_output` and `kept_output` (what the result has of each stream); the session
     has `memory` and `limits`; a task may have `max_steps` blocks. `files` is a host folder whose files may be asked for by name.
     A run may store `max_files` files with `max_files_size` bytes together, one file half of it. `keep` is where files and long
-    output are stored, by default a temporary folder. An unused session is closed after `idle_after` seconds. `start` and `workers`
+    output are stored, by default a temporary folder. An unused session is closed after `idle_after` seconds. `start` and `thread_pool`
     replace the interpreter's own sessions and threads, as the tool's pool does.
     """
 
@@ -69,7 +69,7 @@ class Interpreter:
         keep: ArtifactStore | None = None,
         idle_after: float | None = 1800.0,
         start: Callable[[], Awaitable[Session]] | None = None,
-        workers: Workers | None = None,
+        thread_pool: ThreadPool | None = None,
     ) -> None:
         check_seconds(timeout=timeout, grace=grace, idle_after=idle_after)
         for name, number in (("max_steps", max_steps), ("max_files", max_files)):
@@ -104,9 +104,9 @@ class Interpreter:
                 kept_output=kept_output,
             )
         self._slot = SessionSlot(start or self._factory)  # type: ignore[arg-type]  # one of them is there
-        self._own_workers = workers is None
-        self._workers = workers or Workers(1, "clicket-interpreter")
-        self._temporary_artifacts = TemporaryArtifacts(self._workers)
+        self._own_thread_pool = thread_pool is None
+        self._thread_pool = thread_pool or ThreadPool(1, "clicket-interpreter")
+        self._temporary_artifacts = TemporaryArtifacts(self._thread_pool)
         self._store: ArtifactStore = keep or self._temporary_artifacts
         self._isolation: Isolation | None = None
         self._machine: Machine | None = None
@@ -149,8 +149,8 @@ class Interpreter:
         if self._factory is not None:
             await self._factory.close()
         self._temporary_artifacts.close()
-        if self._own_workers:
-            self._workers.close()
+        if self._own_thread_pool:
+            self._thread_pool.close()
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class Interpreter:
             isolation=self.isolation,
             options=self._options,
             store=keep or self._store,
-            workers=self._workers,
+            thread_pool=self._thread_pool,
             inputs=_inputs(file_names, files) if file_names or files else None,
             uses=uses,
         )
@@ -276,7 +276,7 @@ class Interpreter:
         return await self._store.get(name)
 
     async def reset(self) -> None:
-        """End the session: its variables and files are gone, and later runs get no notice."""
+        """End the session: its variables and files are gone, and later runs get no warning."""
         await self._between_runs("reset")
         await self._slot.forget()
 

@@ -139,7 +139,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Modules in the import statements of the code."""
     blocks: tuple[Block, ...] = ()
     skipped: tuple[Skipped, ...] = ()
-    notices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """For the reader: a new session, threads left running."""
     outputs: dict[str, str] = {}
     """Artifacts of `stdout` and `stderr`, where these were shortened."""
@@ -179,7 +179,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         plain["errors"] = [_sparse(error) for error in self.errors]
         plain["skipped"] = [_sparse(skipped) for skipped in self.skipped]
         plain |= {"reason": self.reason, "exit_code": self.exit_code, "outputs": dict(self.outputs)}
-        plain |= {"imports": list(self.imports), "notices": list(self.notices)}
+        plain |= {"imports": list(self.imports), "warnings": list(self.warnings)}
         return {name: value for name, value in plain.items() if name in _ALWAYS_THERE or value not in (None, [], {})}
 
     def text(self) -> str:
@@ -196,7 +196,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         if self.files:
             parts.append("files: " + ", ".join(f"{file.name} ({file.size} bytes)" for file in self.files))
         parts += [f"not taken: {skipped.what}: {skipped.why}" for skipped in self.skipped]
-        return "\n".join((*parts, *self.notices))
+        return "\n".join((*parts, *self.warnings))
 
 
 _ALWAYS = ("status", "stdout", "stderr", "value", "duration")

@@ -50,9 +50,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that a call may wait for a slot."""
     worker_threads: _Count = 4
     """Threads for sync tools."""
-    worker_processes: _Count = 4
+    tool_processes: _Count = 4
     """Child processes for tools with `isolation="process"`."""
-    worker_memory: _Count | None = None
+    tool_process_memory: _Count | None = None
     """Bytes of data that each child process may have; half of the machine's memory unless given."""
     cancel_grace: Seconds = 2.0
     """Seconds that a body gets to stop before it is abandoned or killed."""

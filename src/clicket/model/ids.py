@@ -69,7 +69,7 @@ def provider_prefix(provider: str) -> str:
 def provider_of(id: str) -> str:
     """The provider's id that a call's id begins with; empty if there is none."""
     provider, sign, rest = id.partition(":")
-    return provider if sign and ("~" in rest or rest.startswith("turn-")) else ""
+    return provider if sign and ("~" in rest or rest.startswith("response-")) else ""
 
 
 def alias_of(id: str) -> str:

@@ -1,5 +1,5 @@
 """A notice: a fact that is sent to one webhook endpoint. Not to be confused with the notices between processes
-(`model/ports/notices.py`)."""
+(`model/ports/bus.py`)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from clicket.model.chat import ChatMessage, ToolOffer, ToolUse
 from clicket.model.foreign import clean, field
 from clicket.models.file_blocks import anthropic_blocks, shows_files
 from clicket.models.found_tools import found_in, in_wire_names
-from clicket.models.transcript import AssistantTurn, Names, as_object, turns
+from clicket.models.transcript import AssistantStep, Names, as_object, in_steps
 from clicket.tools.provider_schema import shown
 
 __all__ = ["conversation", "goes_on_without_thought", "offered"]
@@ -36,8 +36,8 @@ def conversation(
         else:
             merged.append((role, blocks))
 
-    for one in turns([message for message in messages if message.role != "system"], _IDS):
-        if not isinstance(one, AssistantTurn):
+    for one in in_steps([message for message in messages if message.role != "system"], _IDS):
+        if not isinstance(one, AssistantStep):
             add("user", anthropic_blocks(one, files))
             continue
         if not merged:
@@ -107,11 +107,11 @@ def _result(
     }
 
 
-def _written(turn: AssistantTurn, names: Names) -> list[dict[str, Any]]:
-    message = turn.message
+def _written(step: AssistantStep, names: Names) -> list[dict[str, Any]]:
+    message = step.message
     uses = [
         {"type": "tool_use", "id": id, "name": names.wire(use.name), "input": as_object(use)}
-        for id, use in zip(turn.ids, message.uses, strict=True)
+        for id, use in zip(step.ids, message.uses, strict=True)
     ]
     kept = (message.vendor or {}).get("anthropic")
     blocks = [one for one in kept if isinstance(one, dict)] if isinstance(kept, list | tuple) else []

@@ -26,7 +26,7 @@ from clicket.models.reply_builder import ReplyBuilder
 from clicket.models.responses import Responses
 from clicket.models.responses_request import failure_text
 from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema
-from clicket.models.transcript import AssistantTurn, Names, as_object_text, turns
+from clicket.models.transcript import AssistantStep, Names, as_object_text, in_steps
 from clicket.tools.answer_schema import answer_schema
 from clicket.tools.provider_schema import shown
 
@@ -164,7 +164,7 @@ class _Chat:
         if most is not None:
             body[caps.limit] = most
         files = request.files
-        return {**body, "messages": [part for one in turns(messages, _IDS) for part in _written(one, names, files)]}
+        return {**body, "messages": [part for one in in_steps(messages, _IDS) for part in _written(one, names, files)]}
 
     async def send(self, client: Any, body: dict[str, Any], caps: Capabilities, *, streamed: bool) -> Any:
         if not streamed:
@@ -220,8 +220,8 @@ def _function(offer: ToolOffer, names: Names) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _written(one: ChatMessage | AssistantTurn, names: Names, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
-    if not isinstance(one, AssistantTurn):
+def _written(one: ChatMessage | AssistantStep, names: Names, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    if not isinstance(one, AssistantStep):
         shows = one.role == "user" and shows_files(one, files)
         return [{"role": one.role, "content": openai_parts(one, files) if shows else one.content}]
     message = one.message

@@ -11,7 +11,7 @@ from clicket.model.chat import ChatMessage, ToolOffer
 from clicket.model.foreign import field
 from clicket.models.file_blocks import response_parts, shows_files
 from clicket.models.found_tools import in_wire_names
-from clicket.models.transcript import AssistantTurn, Names, as_object_text, turns
+from clicket.models.transcript import AssistantStep, Names, as_object_text, in_steps
 from clicket.tools.provider_schema import shown
 
 __all__ = ["failure_text", "function_tool", "input_items"]
@@ -32,8 +32,8 @@ def input_items(
     ids; otherwise reasoning that is not encrypted stays here. `files`: the bytes of those that are shown, by artifact."""
     items: list[dict[str, Any]] = []
     files = files or {}
-    for one in turns(messages, _IDS):
-        if not isinstance(one, AssistantTurn):
+    for one in in_steps(messages, _IDS):
+        if not isinstance(one, AssistantStep):
             shows = one.role == "user" and shows_files(one, files)
             items.append({"role": one.role, "content": response_parts(one, files) if shows else one.content})
             continue
@@ -66,11 +66,11 @@ def failure_text(result: ChatMessage) -> str:
     return f"Error: {result.content}" if failed else result.content
 
 
-def _reply_items(turn: AssistantTurn, names: Names, *, reasoning: bool, stored: bool) -> list[dict[str, Any]]:
-    message = turn.message
+def _reply_items(step: AssistantStep, names: Names, *, reasoning: bool, stored: bool) -> list[dict[str, Any]]:
+    message = step.message
     calls = [
         {"type": "function_call", "call_id": id, "name": names.wire(use.name), "arguments": as_object_text(use)}
-        for id, use in zip(turn.ids, message.uses, strict=True)
+        for id, use in zip(step.ids, message.uses, strict=True)
     ]
     kept = (message.vendor or {}).get("openai")
     if reasoning and isinstance(kept, list):

@@ -16,7 +16,7 @@ import msgspec
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse, TypedBy
 from clicket.model.files import FileRef
 from clicket.model.ports.services import ChatModel, StreamingModel
-from clicket.models.transcript import AssistantTurn, as_object, turns, uses_tools
+from clicket.models.transcript import AssistantStep, as_object, in_steps, uses_tools
 from clicket.tools.provider_schema import shown
 
 __all__ = ["SchemaTools"]
@@ -99,8 +99,8 @@ def _plain_messages(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
         else:
             plain.append(ChatMessage(role=role, content=text, files=files))
 
-    for one in turns(messages, _ANY):
-        if not isinstance(one, AssistantTurn):
+    for one in in_steps(messages, _ANY):
+        if not isinstance(one, AssistantStep):
             add(one.role, one.content, one.files)
             continue
         calls = [{"tool": use.name, "arguments": as_object(use)} for use in one.message.uses]

@@ -23,7 +23,7 @@ from clicket.model.foreign import clean
 from clicket.model.names import wire_names
 from clicket.tools.model_arguments import tidy
 
-__all__ = ["AssistantTurn", "Names", "as_object", "as_object_text", "turns", "uses_tools"]
+__all__ = ["AssistantStep", "Names", "as_object", "as_object_text", "in_steps", "uses_tools"]
 
 _MAX_SHOWN = 2_000
 _MAX_ARGUMENTS = 2 * 1024 * 1024
@@ -59,7 +59,7 @@ def _wires(names: frozenset[str]) -> dict[str, str]:
     return wire_names(names)
 
 
-class AssistantTurn(msgspec.Struct, frozen=True, kw_only=True):
+class AssistantStep(msgspec.Struct, frozen=True, kw_only=True):
     """A message of the assistant with the results of its tool calls. `ids` and `results` are in the order of the calls."""
 
     message: ChatMessage
@@ -71,12 +71,12 @@ def uses_tools(request: ChatRequest) -> bool:
     return bool(request.tools) or any(one.uses or one.role == "tool" for one in request.messages)
 
 
-def turns(messages: Sequence[ChatMessage], fits: re.Pattern[str]) -> list[ChatMessage | AssistantTurn]:
+def in_steps(messages: Sequence[ChatMessage], fits: re.Pattern[str]) -> list[ChatMessage | AssistantStep]:
     """Messages of users unchanged, those of the assistant with their results; empty ones of the assistant are dropped.
 
     `fits`: the ids that the vendor accepts.
     """
-    made: list[ChatMessage | AssistantTurn] = []
+    made: list[ChatMessage | AssistantStep] = []
     taken: set[str] = set()
     at = 0
     messages = [_sendable(message) for message in messages]
@@ -94,7 +94,7 @@ def turns(messages: Sequence[ChatMessage], fits: re.Pattern[str]) -> list[ChatMe
             results, strays = _paired(message.uses, messages[at:until])
             if message.uses or message.content.strip():
                 ids = tuple(_id(use.id, taken, fits) for use in message.uses)
-                made.append(AssistantTurn(message=message, ids=ids, results=results))
+                made.append(AssistantStep(message=message, ids=ids, results=results))
             made += _strays(strays)
             at = until
     return made

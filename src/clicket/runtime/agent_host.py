@@ -11,7 +11,7 @@ from typing import Any, Protocol, Unpack
 import msgspec
 
 from clicket.engine import CallHandle, Engine
-from clicket.engine.executors import CallerDocuments, entries_in, grant, keep_files, name_of, read_artifact
+from clicket.engine.executors import CallerDocuments, allow_reading, entries_in, keep_files, name_of, read_artifact
 from clicket.engine.hub import ThreadHub
 from clicket.engine.journal import Entry, Fenced
 from clicket.engine.live_call import Call, Origin
@@ -196,9 +196,9 @@ class Host:
             last = self._last_hub = (self._engine, thread, self._runtime.hub(thread))
         return last[2]
 
-    async def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
+    async def ranked_tools(self, query: str, among: Collection[str], limit: int) -> list[str]:
         found = self._runtime._registry.get(FIND_TOOLS)
-        return await found.ranked(request, among, limit) if isinstance(found, FindTools) else []
+        return await found.ranked(query, among, limit) if isinstance(found, FindTools) else []
 
     def call_new(self, tool: str, arguments: Arguments, id: str, thread: str) -> Coroutine[Any, Any, ToolResult]:
         return self._runtime._call(ToolCall(tool, arguments, id=id, thread=thread), is_new=True)
@@ -255,7 +255,7 @@ class Host:
         engine = self._engine
         name, pieces, _ = await name_of(data)
         await engine.store.put_artifact(name, pieces, keep_until=engine.clock.now() + engine.retention.memory)
-        await grant(engine.store, self.caller, name)
+        await allow_reading(engine.store, self.caller, name)
         return name
 
     async def keep_files(self, files: Sequence[File]) -> list[FileRef]:
@@ -286,7 +286,7 @@ class Host:
             await engine.store.read_artifact(artifact, 0, 1)  # a removed artifact must not be created again, and empty
             until = engine.clock.now() + engine.retention.memory
             await engine.store.put_artifact(artifact, (), keep_until=until)
-        await grant(engine.store, self.caller, artifact)
+        await allow_reading(engine.store, self.caller, artifact)
 
     def lend(self, tool: Tool) -> None:
         registry = self._runtime._registry
@@ -446,7 +446,6 @@ def sweep_idle_threads(engine: Engine) -> None:
 
 _QUEUES_EVERY = 5.0
 _MAX_QUEUED = 200
-_QUEUE = "agent.queue"
 
 
 def work_off_queues(engine: Engine, registry: Registry) -> None:
@@ -457,9 +456,11 @@ def work_off_queues(engine: Engine, registry: Registry) -> None:
 
     async def begin() -> None:
         nonlocal after
-        waiting = (
-            await store.documents(_QUEUE, after=after, limit=_MAX_QUEUED) if registry.inner_tools("agent:") else []
-        )
+        if not registry.inner_tools("agent:"):  # a runtime without agents does not load them
+            return
+        from clicket.agents.memory import QUEUE
+
+        waiting = await store.documents(QUEUE, after=after, limit=_MAX_QUEUED)
         after = waiting[-1].key if len(waiting) == _MAX_QUEUED else ""
         threads = {document.key.rpartition("/")[0]: document for document in waiting}
         for key, document in threads.items():

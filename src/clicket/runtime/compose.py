@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from clicket.tools.deps import Factory
     from clicket.tools.search.text_similarity import TextSimilarity
 
-__all__ = ["compose", "credential_options", "open_and_wait", "open_bus", "open_store", "owner_of", "wait_for_store"]
+__all__ = ["compose", "credential_options", "open_and_wait", "open_carrier", "open_store", "owner_of", "wait_for_store"]
 
 T = TypeVar("T")
 logger = logging.getLogger("clicket.stores")
@@ -73,13 +73,15 @@ def open_store(settings: Settings) -> Store:
     if parts.scheme in ("redis", "rediss"):
         with _extra("redis"):
             from clicket.stores.redis import RedisStore
-        bus = open_bus(settings)
+        carrier = open_carrier(settings)
         timeout = settings.store_timeout
-        return RedisStore(url, durability=durability, timeout=timeout, retention=settings.retention.age, bus=bus)
+        return RedisStore(
+            url, durability=durability, timeout=timeout, retention=settings.retention.age, carrier=carrier
+        )
     if parts.scheme in ("postgresql", "postgres"):
         with _extra("postgres"):
             from clicket.stores.postgres import PostgresStore
-        return PostgresStore(url, durability=durability, timeout=settings.store_timeout, bus=open_bus(settings))
+        return PostgresStore(url, durability=durability, timeout=settings.store_timeout, carrier=open_carrier(settings))
     _refuse_windows_path(url)
     if parts.scheme in ("http", "https"):
         raise UsageError(
@@ -91,8 +93,8 @@ def open_store(settings: Settings) -> Store:
     )
 
 
-def open_bus(settings: Settings) -> Carrier | None:
-    """What carries notices between processes. None: the store does."""
+def open_carrier(settings: Settings) -> Carrier | None:
+    """What carries messages of the bus between processes. None: the store does."""
     url = settings.notices
     if url == "store":
         return None
@@ -107,7 +109,7 @@ def open_bus(settings: Settings) -> Carrier | None:
         return redis_bus(url, timeout=settings.store_timeout)
     near = did_you_mean(scheme or url, ("store", "redis", "nats"))
     raise UsageError(
-        f"notices = {_shown(url)!r} is not a bus for notices.{near} Write store, redis://host:6379 or nats://host:4222."
+        f"notices = {_shown(url)!r} is not a carrier of the bus.{near} Write store, redis://host:6379 or nats://host:4222."
     )
 
 

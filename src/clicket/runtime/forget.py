@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from clicket.engine import Engine
-from clicket.engine.executors import GRANT, CallerDocuments
+from clicket.engine.executors import ARTIFACT_ACCESS, CallerDocuments
 from clicket.errors import AgentBusy, Conflict, PermissionDenied, UsageError
 from clicket.model import read
 from clicket.model.forgotten import Forgotten
@@ -103,7 +103,8 @@ class _Forgetting:
         )
 
     async def _remove_queues(self) -> None:
-        from clicket.agents.mailbox import OF_QUEUES, QUEUE  # a runtime without agents does not load them
+        from clicket.agents.mailbox import OF_QUEUES  # a runtime without agents does not load them
+        from clicket.agents.memory import QUEUE
 
         self._messages += await self._delete(QUEUE)
         for kind in OF_QUEUES:
@@ -134,17 +135,17 @@ class _Forgetting:
         """The right of this caller to read them; and the bytes, unless another caller may read them, too."""
         prefix = f"{self._caller}/"
         mine = (
-            [key for key in await self._keys(GRANT, prefix) if "/" not in key.removeprefix(prefix)]
+            [key for key in await self._keys(ARTIFACT_ACCESS, prefix) if "/" not in key.removeprefix(prefix)]
             if self._caller
             else []
         )
         names = {key.removeprefix(prefix) for key in mine}
         if names:
-            others = (key.rpartition("/") for key in await self._keys(GRANT, ""))
+            others = (key.rpartition("/") for key in await self._keys(ARTIFACT_ACCESS, ""))
             alone = names - {name for owner, _, name in others if owner != self._caller}
             await self._store.unpin(sorted(alone))
         for key in mine:
-            self._artifacts += await self._store.delete_document(GRANT, key)
+            self._artifacts += await self._store.delete_document(ARTIFACT_ACCESS, key)
 
     async def _remove_threads(self) -> None:
         from clicket.agents.context_window import SUMMARY

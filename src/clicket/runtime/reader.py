@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 from clicket.engine.phase import Phase
 from clicket.engine.records.stored_calls import StoredCalls
 from clicket.model import Page, Record, read
-from clicket.model.ports import NoNotices, Store, SystemClock
+from clicket.model.ports import NoBus, Store, SystemClock
 from clicket.runtime.calls.history import HistoryOptions, find_calls
 from clicket.runtime.compose import open_and_wait, open_store, owner_of
 from clicket.runtime.settings import Settings
@@ -28,7 +28,7 @@ class Reader:
         self.settings = settings
         self.store: Store = open_store(settings)
         self._caller: str | None = None
-        self._calls = StoredCalls(self.store, SystemClock(), Phase(), NoNotices(), spawn=asyncio.ensure_future)
+        self._calls = StoredCalls(self.store, SystemClock(), Phase(), NoBus(), spawn=asyncio.ensure_future)
 
     async def __aenter__(self) -> Self:
         await open_and_wait(self.store, owner_of(self.settings), self.settings)

@@ -6,7 +6,7 @@ import os
 import ssl
 from functools import cache, lru_cache
 
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["load_ssl_context", "ssl_context"]
 
@@ -22,11 +22,11 @@ async def load_ssl_context() -> ssl.SSLContext:
     """`ssl_context()` for code on the event loop: certificates are loaded in a thread, and httpx2 is imported there."""
     if _of_machine.cache_info().currsize:
         return _of_machine()
-    worker = Workers(1, "clicket-certificates")
+    thread_pool = ThreadPool(1, "clicket-certificates")
     try:
-        return await worker.run(_of_machine)
+        return await thread_pool.run(_of_machine)
     finally:
-        worker.close(patience=0)
+        thread_pool.close(patience=0)
 
 
 @cache

@@ -7,8 +7,8 @@
     middleware               checks every request: host_check, authentication (keys), then the access_log
     endpoint, operations     one operation: its route, scopes, parameters (parameters.py), body and responses; openapi describes all
     calls, approvals, events, artifacts, agents, tool_states, tools, cache, report, health, console, mcp    the operations
-    request, request_body, responses, schemas, problems    HTTP requests, their bodies, responses, JSON models, errors
-    call_lookup, grants      which calls and artifacts a key may see
+    request, request_body, responses, schemas, problems    HTTP requests, their bodies, responses, JSON schemas, errors
+    call_lookup, artifact_access    which calls and artifacts a key may see
     event_stream             server-sent events to many clients; sources are event_feeds (one call or agent) and event_log (all calls)
     revocation, shutdown     end streams of revoked keys; end everything
     options                  limits and timeouts

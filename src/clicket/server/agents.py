@@ -359,14 +359,14 @@ class AgentHandlers:
                 handler=self.send_message,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=BodySpec(model=MessageRequest),
+                body=BodySpec(schema=MessageRequest),
                 responses={
                     200: ResponseSpec(
-                        description="The turn as it happens, or how it ended.", model=TurnResult, stream=True, events=AgentEvent
+                        description="The turn as it happens, or how it ended.", schema=TurnResult, stream=True, events=AgentEvent
                     ),
                     202: ResponseSpec(
                         description="It has begun, and goes on; or, with `when`, the message is stored.",
-                        model=TurnBegun, or_model=MessageStored, headers={"Location": "Where the thread is looked at."},
+                        schema=TurnBegun, or_schema=MessageStored, headers={"Location": "Where the thread is looked at."},
                     ),
                 },
                 problems=(404, 409, 422),
@@ -382,7 +382,7 @@ class AgentHandlers:
                     _AGENT,
                     CALLER,
                 ),
-                responses={200: ResponseSpec(description="A page of turns.", model=TurnPage)},
+                responses={200: ResponseSpec(description="A page of turns.", schema=TurnPage)},
                 problems=(404, 409),
             ),
             Operation(
@@ -391,7 +391,7 @@ class AgentHandlers:
                 handler=self.queued,
                 scopes=("read",),
                 parameters=(_AGENT, CALLER),
-                responses={200: ResponseSpec(description="The messages.", model=MessageQueue)},
+                responses={200: ResponseSpec(description="The messages.", schema=MessageQueue)},
                 problems=(404, 409),
             ),
             Operation(
@@ -400,7 +400,7 @@ class AgentHandlers:
                 handler=self.unsend,
                 scopes=("call",),
                 parameters=(_AGENT, CALLER),
-                responses={200: ResponseSpec(description="Whether it waited.", model=TakenBack)},
+                responses={200: ResponseSpec(description="Whether it waited.", schema=TakenBack)},
                 problems=(404, 409),
             ),
             Operation(
@@ -410,7 +410,7 @@ class AgentHandlers:
                 handler=self.state,
                 scopes=("read",),
                 parameters=(_AGENT, CALLER),
-                responses={200: ResponseSpec(description="The thread.", model=ThreadView)},
+                responses={200: ResponseSpec(description="The thread.", schema=ThreadView)},
                 problems=(404, 409),
             ),
             Operation(
@@ -439,8 +439,8 @@ class AgentHandlers:
                 handler=self.stop,
                 scopes=("call",),
                 parameters=(_AGENT, CALLER),
-                body=BodySpec(model=Stop, optional=True),
-                responses={200: ResponseSpec(description="Whether there was one.", model=Stopping)},
+                body=BodySpec(schema=Stop, optional=True),
+                responses={200: ResponseSpec(description="Whether there was one.", schema=Stopping)},
                 problems=(404, 409),
             ),
             Operation(
@@ -448,7 +448,7 @@ class AgentHandlers:
                 description="The agents of this server.",
                 handler=self.listing,
                 scopes=("read",),
-                responses={200: ResponseSpec(description="Each with its limits.", model=AgentList)},
+                responses={200: ResponseSpec(description="Each with its limits.", schema=AgentList)},
             ),
         )  # fmt: skip
 

@@ -28,9 +28,9 @@ from clicket.server.a2a import A2AHandlers
 from clicket.server.access_tokens import AccessTokens
 from clicket.server.ag_ui import AgUiHandlers
 from clicket.server.agents import AgentHandlers
-from clicket.server.approval_grants import GrantHandlers
 from clicket.server.approval_page import ApprovalPageHandlers
 from clicket.server.approvals import ApprovalHandlers
+from clicket.server.artifact_access import ArtifactAccess
 from clicket.server.artifacts import ArtifactHandlers
 from clicket.server.authentication import Authenticator
 from clicket.server.call_actions import CallActionHandlers
@@ -46,7 +46,7 @@ from clicket.server.event_log import EventLog
 from clicket.server.event_stream import EventStreams
 from clicket.server.events import EventHandlers
 from clicket.server.external_calls import ExternalCallHandlers
-from clicket.server.grants import Grants
+from clicket.server.grants import GrantHandlers
 from clicket.server.health import HealthHandlers
 from clicket.server.host_check import HostCheck
 from clicket.server.mcp import McpRoute, mcp_route
@@ -80,7 +80,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     revocation: RevocationWatch
     event_streams: EventStreams
     event_log: EventLog
-    grants: Grants
+    artifact_access: ArtifactAccess
     health: HealthHandlers
     mcp: McpRoute | None
     agents: dict[str, Agent]
@@ -174,14 +174,14 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         max_events=options.event_log_events,
         max_bytes=options.event_log_bytes,
     )
-    grants = Grants(store, shutdown)
+    artifact_access = ArtifactAccess(store, shutdown)
     lookup = CallLookup(runtime.acting_for, store)
     body_reader = BodyReader(max_size=options.max_body_size, timeout=options.body_timeout)
     artifacts = ArtifactHandlers(
         runtime,
         lookup,
         body_reader,
-        grants,
+        artifact_access,
         max_upload_size=options.max_upload_size,
         stall_timeout=options.stall_timeout,
     )
@@ -244,7 +244,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         revocation=revocation,
         event_streams=streams,
         event_log=event_log,
-        grants=grants,
+        artifact_access=artifact_access,
         health=health,
         mcp=route,
         agents=agents,
@@ -271,7 +271,7 @@ async def _lifespan(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIter
             await runtime.recover()
         if parts.mcp is not None:
             await stack.enter_async_context(parts.mcp.running())
-        parts.grants.start()
+        parts.artifact_access.start()
         parts.event_log.start()
         parts.shutdown.start()
         try:
@@ -281,7 +281,7 @@ async def _lifespan(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIter
             parts.event_streams.stop()
             await parts.event_log.stop()
             await parts.revocation.stop()
-            await parts.grants.stop()
+            await parts.artifact_access.stop()
             if parts.access_tokens is not None:
                 await parts.access_tokens.close()
 

@@ -83,8 +83,8 @@ class ApprovalHandlers:
                 scopes=("approve",),
                 unscoped=self._refuse_unseen,
                 parameters=(THREAD, CALLER),
-                body=BodySpec(model=Decision, optional=True),
-                responses={200: ResponseSpec(description="It goes on.", model=Decided)},
+                body=BodySpec(schema=Decision, optional=True),
+                responses={200: ResponseSpec(description="It goes on.", schema=Decided)},
                 problems=(404, 409, 422),
             ),
             Operation(
@@ -94,8 +94,8 @@ class ApprovalHandlers:
                 scopes=("approve",),
                 unscoped=self._refuse_unseen,
                 parameters=(THREAD, CALLER),
-                body=BodySpec(model=Denial, optional=True),
-                responses={200: ResponseSpec(description="It ended.", model=Decided)},
+                body=BodySpec(schema=Denial, optional=True),
+                responses={200: ResponseSpec(description="It ended.", schema=Decided)},
                 problems=(404, 409, 422),
             ),
             Operation(
@@ -107,8 +107,8 @@ class ApprovalHandlers:
                 scopes=("approve",),
                 unscoped=self._refuse_unseen,
                 parameters=(THREAD, CALLER),
-                body=BodySpec(model=PersonsAnswer),
-                responses={200: ResponseSpec(description="It completes.", model=Decided)},
+                body=BodySpec(schema=PersonsAnswer),
+                responses={200: ResponseSpec(description="It completes.", schema=Decided)},
                 problems=(404, 409, 422),
             ),
         )

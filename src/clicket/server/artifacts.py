@@ -15,8 +15,8 @@ from clicket.engine.executors import spooled
 from clicket.errors import NotFound
 from clicket.model import notes_of
 from clicket.runtime.runtime import Runtime
+from clicket.server.artifact_access import ArtifactAccess
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup
-from clicket.server.grants import Grants
 from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
@@ -96,7 +96,7 @@ class ArtifactHandlers:
         runtime: Runtime,
         lookup: CallLookup,
         body_reader: BodyReader,
-        grants: Grants,
+        access: ArtifactAccess,
         *,
         max_upload_size: int,
         stall_timeout: float,
@@ -104,7 +104,7 @@ class ArtifactHandlers:
         self._runtime = runtime
         self._lookup = lookup
         self._body_reader = body_reader
-        self._grants = grants
+        self._access = access
         self._max_upload_size = max_upload_size
         self._stall_timeout = stall_timeout
         self._sizes = _Sizes()
@@ -112,7 +112,7 @@ class ArtifactHandlers:
     async def download(self, request: Request) -> ChunkedResponse | Response:
         name = request.path("id")
         view = request.principal.sees
-        await self._grants.check(request.principal, name)
+        await self._access.check(request.principal, name)
         size = await self._sizes.of(view, name)
         return self._send(request, size, lambda start, end: _read(view, name, start, end), _BYTES, name)
 
@@ -160,7 +160,7 @@ class ArtifactHandlers:
             await self._runtime.store.put_artifact(whole.name, whole.chunks, keep_until=self._runtime.pin_until())
         name = whole.name
         if request.principal.id:
-            await self._grants.grant(request.principal.id, name)
+            await self._access.allow_reading(request.principal.id, name)
         return json_response(Uploaded(id=name, size=whole.size), 201, request.location(f"/artifacts/{name}"))
 
     def operations(self) -> tuple[Operation, ...]:
@@ -173,7 +173,7 @@ class ArtifactHandlers:
                 body=BodySpec(optional=True),
                 responses={
                     201: ResponseSpec(
-                        description="It is kept.", model=Uploaded, headers={"Location": "Where it is read."}
+                        description="It is kept.", schema=Uploaded, headers={"Location": "Where it is read."}
                     )
                 },
                 tag="artifacts",

@@ -42,7 +42,7 @@ OPERATIONS = tagged(
         description="Size, hits and misses of the cache, counted by the store since it was made.",
         handler=stats,
         scopes=("read",),
-        responses={200: ResponseSpec(description="The counts.", model=CacheStats)},
+        responses={200: ResponseSpec(description="The counts.", schema=CacheStats)},
     ),
     Operation(
         route="GET /cache/items",
@@ -65,7 +65,7 @@ OPERATIONS = tagged(
                 expected="the cursor of a page",
             ),
         ),
-        responses={200: ResponseSpec(description="The page.", model=CachePage)},
+        responses={200: ResponseSpec(description="The page.", schema=CachePage)},
     ),
     Operation(
         route="DELETE /cache",
@@ -82,6 +82,6 @@ OPERATIONS = tagged(
                 maximum=1e9,
             ),
         ),
-        responses={200: ResponseSpec(description="How many were removed.", model=Cleared)},
+        responses={200: ResponseSpec(description="How many were removed.", schema=Cleared)},
     ),
 )

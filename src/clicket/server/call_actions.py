@@ -91,10 +91,10 @@ class CallActionHandlers:
                 handler=self.again,
                 scopes=("call",),
                 parameters=(THREAD, CALLER),
-                body=BodySpec(model=Again, optional=True),
+                body=BodySpec(schema=Again, optional=True),
                 responses={
                     202: ResponseSpec(
-                        description="Accepted: durable, and waiting or running.", model=AgainAccepted, id_at="id",
+                        description="Accepted: durable, and waiting or running.", schema=AgainAccepted, id_at="id",
                         headers={"Location": "Where the new call is looked at."},
                     ),
                 },
@@ -108,8 +108,8 @@ class CallActionHandlers:
                 "`approve` and `deny` need scope `approve`.",
                 handler=self.bulk,
                 scopes=("call", "approve"),
-                body=BodySpec(model=BulkRequest),
-                responses={200: ResponseSpec(description="Counts and failures.", model=BulkResult)},
+                body=BodySpec(schema=BulkRequest),
+                responses={200: ResponseSpec(description="Counts and failures.", schema=BulkResult)},
                 problems=(409, 422),
             ),
         )  # fmt: skip

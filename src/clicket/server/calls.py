@@ -178,12 +178,12 @@ class CallHandlers:
                         schema={"type": "string", "pattern": f"^{_KEY.pattern}$"},
                     ),
                 ),
-                body=BodySpec(model=CallRequest),
+                body=BodySpec(schema=CallRequest),
                 responses={
-                    200: ResponseSpec(description="The outcome, unless the call was refused.", model=ToolResult, id_at="call_id"),
+                    200: ResponseSpec(description="The outcome, unless the call was refused.", schema=ToolResult, id_at="call_id"),
                     202: ResponseSpec(
                         description="Accepted: durable, and waiting or running.",
-                        model=Accepted,
+                        schema=Accepted,
                         id_at="id",
                         headers={"Location": "Where the call is looked at."},
                     ),
@@ -231,7 +231,7 @@ class CallHandlers:
                     Parameter(name="full", description="Whole records, at most 100 on a page.", kind="boolean"),
                     CALLER,
                 ),
-                responses={200: ResponseSpec(description="A page of calls.", model=Listing, or_model=RecordPage)},
+                responses={200: ResponseSpec(description="A page of calls.", schema=Listing, or_schema=RecordPage)},
             ),
             Operation(
                 route="GET /calls/{id}",
@@ -239,7 +239,7 @@ class CallHandlers:
                 handler=self.show,
                 scopes=("read", "approve"),
                 parameters=(THREAD, CALLER),
-                responses={200: ResponseSpec(description="The record.", model=Record)},
+                responses={200: ResponseSpec(description="The record.", schema=Record)},
                 problems=(404, 409),
             ),
             Operation(
@@ -248,8 +248,8 @@ class CallHandlers:
                 handler=self.cancel,
                 scopes=("call",),
                 parameters=(THREAD, CALLER),
-                body=BodySpec(model=Stop, optional=True),
-                responses={200: ResponseSpec(description="Its state now.", model=Cancelled)},
+                body=BodySpec(schema=Stop, optional=True),
+                responses={200: ResponseSpec(description="Its state now.", schema=Cancelled)},
                 problems=(404, 409, 422),
             ),
         )  # fmt: skip

@@ -154,6 +154,6 @@ class ConsoleHandlers:
                 description="The key of this request, and its scopes; and how long this server keeps ended calls.",
                 handler=self.whoami,
                 scopes=ANY_SCOPE,
-                responses={200: ResponseSpec(description="The key.", model=Whoami)},
+                responses={200: ResponseSpec(description="The key.", schema=Whoami)},
             ),
         )

@@ -63,7 +63,7 @@ class CredentialHandlers:
         return json_response(await view.link(request.path("provider"), **whose))
 
     def operations(self) -> tuple[Operation, ...]:
-        one = {200: ResponseSpec(description="The credential, without its secret.", model=Credential)}
+        one = {200: ResponseSpec(description="The credential, without its secret.", schema=Credential)}
         return tagged(
             "credentials",
             Operation(
@@ -72,7 +72,7 @@ class CredentialHandlers:
                 handler=self.listing,
                 scopes=("read",),
                 parameters=(CALLER,),
-                responses={200: ResponseSpec(description="The credentials.", model=CredentialList)},
+                responses={200: ResponseSpec(description="The credentials.", schema=CredentialList)},
             ),
             Operation(
                 route="PUT /credentials/{provider}",
@@ -81,7 +81,7 @@ class CredentialHandlers:
                 handler=self.put,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=BodySpec(model=CredentialRequest),
+                body=BodySpec(schema=CredentialRequest),
                 responses=one,
                 problems=(422,),
             ),
@@ -101,7 +101,7 @@ class CredentialHandlers:
                 handler=self.link,
                 scopes=("call",),
                 parameters=(CALLER,),
-                responses={200: ResponseSpec(description="The link.", model=CredentialLink)},
+                responses={200: ResponseSpec(description="The link.", schema=CredentialLink)},
             ),
         )
 

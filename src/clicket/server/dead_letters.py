@@ -61,7 +61,7 @@ class DeadLetterHandlers:
                         expected="the cursor of a page",
                     ),
                 ),
-                responses={200: ResponseSpec(description="The page.", model=DeadPage)},
+                responses={200: ResponseSpec(description="The page.", schema=DeadPage)},
             ),
             Operation(
                 route="POST /calls/{id}/requeue",
@@ -72,7 +72,7 @@ class DeadLetterHandlers:
                 parameters=(THREAD, CALLER),
                 responses={
                     202: ResponseSpec(
-                        description="Accepted: durable, and waiting or running.", model=AgainAccepted, id_at="id",
+                        description="Accepted: durable, and waiting or running.", schema=AgainAccepted, id_at="id",
                         headers={"Location": "Where the new call is looked at."},
                     ),
                 },

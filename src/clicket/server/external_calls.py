@@ -56,7 +56,7 @@ class ExternalCallHandlers:
         return token
 
     def operations(self) -> tuple[Operation, ...]:
-        written = {200: ResponseSpec(description="It is on record.", model=ExternalCall)}
+        written = {200: ResponseSpec(description="It is on record.", schema=ExternalCall)}
         return tagged(
             "external calls",
             Operation(
@@ -65,7 +65,7 @@ class ExternalCallHandlers:
                 "completes or fails its call once.",
                 handler=self.complete,
                 public=True,
-                body=BodySpec(model=ExternalOutput, optional=True),
+                body=BodySpec(schema=ExternalOutput, optional=True),
                 responses=written,
                 problems=_PROBLEMS,
             ),
@@ -74,7 +74,7 @@ class ExternalCallHandlers:
                 description="Fail the call of a token. It counts as a failure of the tool.",
                 handler=self.fail,
                 public=True,
-                body=BodySpec(model=ExternalFailure),
+                body=BodySpec(schema=ExternalFailure),
                 responses=written,
                 problems=_PROBLEMS,
             ),
@@ -83,7 +83,7 @@ class ExternalCallHandlers:
                 description="Stream a piece of output into the call of a token: at most 1,000 pieces, and 1 MiB in all.",
                 handler=self.output,
                 public=True,
-                body=BodySpec(model=ExternalOutput),
+                body=BodySpec(schema=ExternalOutput),
                 responses=written,
                 problems=_PROBLEMS,
             ),
@@ -92,7 +92,7 @@ class ExternalCallHandlers:
                 description="Say that the work on the call of a token goes on, and how far it is. It holds off the tool's `idle_timeout`.",
                 handler=self.heartbeat,
                 public=True,
-                body=BodySpec(model=ExternalProgress, optional=True),
+                body=BodySpec(schema=ExternalProgress, optional=True),
                 responses=written,
                 problems=_PROBLEMS,
             ),

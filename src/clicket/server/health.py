@@ -83,7 +83,7 @@ class HealthHandlers:
                 description="The process is alive.",
                 handler=self.healthz,
                 public=True,
-                responses={200: ResponseSpec(description="It is.", model=Health)},
+                responses={200: ResponseSpec(description="It is.", schema=Health)},
             ),
             Operation(
                 route="GET /readyz",
@@ -91,9 +91,9 @@ class HealthHandlers:
                 handler=self.readyz,
                 public=True,
                 responses={
-                    200: ResponseSpec(description="They can.", model=Readiness),
+                    200: ResponseSpec(description="They can.", schema=Readiness),
                     503: ResponseSpec(
-                        description="They cannot now.", model=Readiness, headers={"Retry-After": "Seconds."}
+                        description="They cannot now.", schema=Readiness, headers={"Retry-After": "Seconds."}
                     ),
                 },
             ),

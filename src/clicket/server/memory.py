@@ -73,7 +73,7 @@ class MemoryHandlers:
         return json_response(await _runtime(request).forget(caller=whose, by=by))
 
     def operations(self) -> tuple[Operation, ...]:
-        one = {200: ResponseSpec(description="The fact.", model=Fact)}
+        one = {200: ResponseSpec(description="The fact.", schema=Fact)}
         return tagged(
             "memory",
             Operation(
@@ -82,7 +82,7 @@ class MemoryHandlers:
                 handler=self.listing,
                 scopes=("read",),
                 parameters=(CALLER, _AGENT),
-                responses={200: ResponseSpec(description="The facts.", model=FactList)},
+                responses={200: ResponseSpec(description="The facts.", schema=FactList)},
             ),
             Operation(
                 route="POST /memory",
@@ -90,7 +90,7 @@ class MemoryHandlers:
                 handler=self.add,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=BodySpec(model=NewFact),
+                body=BodySpec(schema=NewFact),
                 responses=one,
                 problems=(422,),
             ),
@@ -100,7 +100,7 @@ class MemoryHandlers:
                 handler=self.edit,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=BodySpec(model=FactText),
+                body=BodySpec(schema=FactText),
                 responses=one,
                 problems=(404, 422),
             ),
@@ -120,7 +120,7 @@ class MemoryHandlers:
                 handler=self.forget,
                 scopes=("call",),
                 parameters=(CALLER,),
-                responses={200: ResponseSpec(description="What was removed.", model=Forgotten)},
+                responses={200: ResponseSpec(description="What was removed.", schema=Forgotten)},
                 problems=(400, 409),
             ),
         )

@@ -51,14 +51,14 @@ OPERATIONS = tagged(
                 expected="the cursor of a page",
             ),
         ),
-        responses={200: ResponseSpec(description="A page of notices.", model=NoticePage)},
+        responses={200: ResponseSpec(description="A page of notices.", schema=NoticePage)},
     ),
     Operation(
         route="GET /notices/{id}",
         description="One notice, with its payload and its last attempts.",
         handler=one,
         scopes=("admin",),
-        responses={200: ResponseSpec(description="The notice.", model=Notice)},
+        responses={200: ResponseSpec(description="The notice.", schema=Notice)},
         problems=(404,),
     ),
     Operation(
@@ -66,7 +66,7 @@ OPERATIONS = tagged(
         description="Send a notice again that was delivered or given up, under the same id. The name of the key is in the audit log.",
         handler=replay,
         scopes=("admin",),
-        responses={200: ResponseSpec(description="It waits to be sent.", model=Notice)},
+        responses={200: ResponseSpec(description="It waits to be sent.", schema=Notice)},
         problems=(404, 409),
     ),
 )

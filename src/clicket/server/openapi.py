@@ -101,13 +101,13 @@ def document(operations: Iterable[Operation], version: str, *, keyed: bool) -> d
 def _sent(table: list[Operation]) -> list[Any]:
     """The types of responses and of events."""
     specs = [response for operation in table for response in operation.responses.values()]
-    found = {Problem: None} | {model: None for spec in specs for model in (spec.model, spec.or_model, spec.events)}
+    found = {Problem: None} | {model: None for spec in specs for model in (spec.schema, spec.or_schema, spec.events)}
     return [model for model in found if _is_struct(model)]
 
 
 def _received(table: list[Operation]) -> list[Any]:
     """The types of the bodies of requests."""
-    found = {operation.body.model: None for operation in table if operation.body is not None}
+    found = {operation.body.schema: None for operation in table if operation.body is not None}
     return [model for model in found if _is_struct(model)]
 
 
@@ -203,10 +203,10 @@ def _operation(operation: Operation, *, keyed: bool) -> dict[str, Any]:
         made["description"] = f"Needs scope {' or '.join(f'`{scope}`' for scope in operation.scopes)}, or `admin`."
     body = operation.body
     if body is not None:
-        if body.model is None:
+        if body.schema is None:
             content: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
         else:
-            content = {"application/json": {"schema": _schema(body.model)}}
+            content = {"application/json": {"schema": _schema(body.schema)}}
         made["requestBody"] = {"required": not body.optional, "content": content}
     return made
 
@@ -264,17 +264,17 @@ def _problems(operation: Operation) -> list[int]:
         statuses |= {401, 503}
     if operation.body is not None:
         statuses |= {408, 413}
-        if operation.body.model is not None:
+        if operation.body.schema is not None:
             statuses |= {415, 422}
     return sorted(statuses)
 
 
 def _response(response: ResponseSpec) -> dict[str, Any]:
     made: dict[str, Any] = {"description": response.description}
-    if response.model is not None:
-        schema = _schema(response.model)
-        if response.or_model is not None:
-            schema = {"anyOf": [schema, _schema(response.or_model)]}
+    if response.schema is not None:
+        schema = _schema(response.schema)
+        if response.or_schema is not None:
+            schema = {"anyOf": [schema, _schema(response.or_schema)]}
         made["content"] = {response.media_type: {"schema": schema}}
     elif response.media_type:
         made["content"] = {response.media_type: {"schema": {}}}

@@ -24,19 +24,19 @@ _NAME = re.compile(r"\{\w+\}")
 
 
 class BodySpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a request. `model` is a Struct for JSON; None: bytes of any type."""
+    """The body of a request. `schema` is a Struct for JSON; None: bytes of any type."""
 
-    model: Any = None
+    schema: Any = None
     optional: bool = False
 
 
 class ResponseSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One response. `model` is a type for JSON; None: a body of `media_type`, or no body if that is empty."""
+    """One response. `schema` is a type for JSON; None: a body of `media_type`, or no body if that is empty."""
 
     description: str
-    model: Any = None
+    schema: Any = None
     media_type: str = "application/json"
-    or_model: Any = None
+    or_schema: Any = None
     """Another type, with which the response is if the client asks for it."""
     also: str = ""
     """Another media type that the client may ask for."""

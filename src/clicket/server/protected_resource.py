@@ -53,7 +53,7 @@ class ProtectedResourceHandlers:
         )
 
     def operations(self) -> tuple[Operation, ...]:
-        responses = {200: ResponseSpec(description="The metadata.", model=ProtectedResource)}
+        responses = {200: ResponseSpec(description="The metadata.", schema=ProtectedResource)}
         return tagged(
             "console",
             Operation(

@@ -80,7 +80,7 @@ OPERATIONS = tagged(
         handler=report,
         scopes=("read",),
         parameters=(_TOOL, _SINCE),
-        responses={200: ResponseSpec(description="The report.", model=Report)},
+        responses={200: ResponseSpec(description="The report.", schema=Report)},
     ),
     Operation(
         route="GET /anomalies",
@@ -88,7 +88,7 @@ OPERATIONS = tagged(
         handler=anomalies,
         scopes=("read",),
         parameters=(_TOOL, _SINCE),
-        responses={200: ResponseSpec(description="The anomalies.", model=Anomalies)},
+        responses={200: ResponseSpec(description="The anomalies.", schema=Anomalies)},
     ),
     Operation(
         route="GET /series",
@@ -123,7 +123,7 @@ OPERATIONS = tagged(
             ),
             CALLER,
         ),
-        responses={200: ResponseSpec(description="The points, the oldest first.", model=Series)},
+        responses={200: ResponseSpec(description="The points, the oldest first.", schema=Series)},
     ),
     Operation(
         route="GET /metrics",
@@ -138,7 +138,7 @@ OPERATIONS = tagged(
         handler=queue,
         scopes=("admin",),
         parameters=(_TOOL,),
-        responses={200: ResponseSpec(description="The queue.", model=QueueReport)},
+        responses={200: ResponseSpec(description="The queue.", schema=QueueReport)},
     ),
     Operation(
         route="GET /audit",
@@ -161,6 +161,6 @@ OPERATIONS = tagged(
                 maximum=2**53,
             ),
         ),
-        responses={200: ResponseSpec(description="The entries.", model=AuditPage)},
+        responses={200: ResponseSpec(description="The entries.", schema=AuditPage)},
     ),
 )

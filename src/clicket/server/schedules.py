@@ -100,7 +100,7 @@ class ScheduleHandlers:
         return json_response(Removed(name=name, removed=True))
 
     def operations(self) -> tuple[Operation, ...]:
-        one = {200: ResponseSpec(description="The schedule.", model=Schedule)}
+        one = {200: ResponseSpec(description="The schedule.", schema=Schedule)}
         return tagged(
             "schedules",
             Operation(
@@ -108,7 +108,7 @@ class ScheduleHandlers:
                 description="The schedules of this key, or of all keys for an admin.",
                 handler=self.listing,
                 scopes=("read",),
-                responses={200: ResponseSpec(description="The schedules.", model=ScheduleList)},
+                responses={200: ResponseSpec(description="The schedules.", schema=ScheduleList)},
             ),
             Operation(
                 route="GET /schedules/{name}",
@@ -134,7 +134,7 @@ class ScheduleHandlers:
                         maximum=1_000,
                     ),
                 ),
-                responses={200: ResponseSpec(description="The times.", model=Times)},
+                responses={200: ResponseSpec(description="The times.", schema=Times)},
                 problems=(404,),
             ),
             Operation(
@@ -142,7 +142,7 @@ class ScheduleHandlers:
                 description="Make or change a schedule of this key. If nothing is different, nothing is changed.",
                 handler=self.put,
                 scopes=("call",),
-                body=BodySpec(model=ScheduleRequest),
+                body=BodySpec(schema=ScheduleRequest),
                 responses=one,
                 problems=(404, 422),
             ),
@@ -152,7 +152,7 @@ class ScheduleHandlers:
                 handler=self.remove,
                 scopes=("call",),
                 parameters=(CALLER,),
-                responses={200: ResponseSpec(description="It was removed.", model=Removed)},
+                responses={200: ResponseSpec(description="It was removed.", schema=Removed)},
                 problems=(404,),
             ),
             Operation(

@@ -409,7 +409,7 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "TurnDocument": _PLAN,
     "TurnResult": _PLAN,
 }
-"""By model: the types of its fields that are dicts in Python. The OpenAPI document has them."""
+"""By schema: the types of its fields that are dicts in Python. The OpenAPI document has them."""
 
 _SAME = tuple(name for name in CallSummary.__struct_fields__ if name not in ("success", "attempts"))
 

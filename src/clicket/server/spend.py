@@ -49,13 +49,13 @@ OPERATIONS = tagged(
             Parameter(name="agent", description="Only what was spent for this agent, also by agents that it called."),
             CALLER,
         ),
-        responses={200: ResponseSpec(description="The report.", model=SpendReport)},
+        responses={200: ResponseSpec(description="The report.", schema=SpendReport)},
     ),
     Operation(
         route="GET /spend/budgets",
         description="The budgets in their current periods: limits, what is spent, reserved and left.",
         handler=budgets,
         scopes=("read",),
-        responses={200: ResponseSpec(description="The budgets.", model=BudgetList)},
+        responses={200: ResponseSpec(description="The budgets.", schema=BudgetList)},
     ),
 )

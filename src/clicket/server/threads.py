@@ -42,6 +42,6 @@ OPERATIONS = tagged(
             ),
             CALLER,
         ),
-        responses={200: ResponseSpec(description="A page of threads.", model=ThreadPage)},
+        responses={200: ResponseSpec(description="A page of threads.", schema=ThreadPage)},
     ),
 )

@@ -67,7 +67,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     restored: bool
 
 
-_STATES = {200: ResponseSpec(description="Every registered tool and its status in this thread.", model=ToolStates)}
+_STATES = {200: ResponseSpec(description="Every registered tool and its status in this thread.", schema=ToolStates)}
 
 
 class ToolStateHandlers:
@@ -120,7 +120,7 @@ class ToolStateHandlers:
                 handler=self.reset,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=BodySpec(model=Reset, optional=True),
+                body=BodySpec(schema=Reset, optional=True),
                 responses=_STATES,
                 problems=(404, 409, 422),
             ),
@@ -130,7 +130,7 @@ class ToolStateHandlers:
                 handler=self.put,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=BodySpec(model=Setting),
+                body=BodySpec(schema=Setting),
                 responses=_STATES,
                 problems=(404, 409, 422),
             ),
@@ -141,7 +141,7 @@ class ToolStateHandlers:
                 handler=self.report,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=BodySpec(model=RunReport),
+                body=BodySpec(schema=RunReport),
                 responses=_STATES,
                 problems=(404, 409, 422),
             ),
@@ -151,7 +151,7 @@ class ToolStateHandlers:
                 handler=self.snapshot,
                 scopes=("read",),
                 parameters=(CALLER,),
-                responses={200: ResponseSpec(description="The snapshot.", model=dict[str, Any])},
+                responses={200: ResponseSpec(description="The snapshot.", schema=dict[str, Any])},
             ),
             Operation(
                 route="POST /agents/{threadId}/tool-states/restore",
@@ -159,8 +159,8 @@ class ToolStateHandlers:
                 handler=self.restore,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=BodySpec(model=dict[str, Any]),
-                responses={200: ResponseSpec(description="Whether it was restored.", model=Restored)},
+                body=BodySpec(schema=dict[str, Any]),
+                responses={200: ResponseSpec(description="Whether it was restored.", schema=Restored)},
                 problems=(409, 422),
             ),
         )

@@ -66,7 +66,7 @@ OPERATIONS = tagged(
         handler=listing,
         scopes=("read", "call"),
         parameters=(_THREAD,),
-        responses={200: ResponseSpec(description="The tools.", model=ToolList)},
+        responses={200: ResponseSpec(description="The tools.", schema=ToolList)},
     ),
     Operation(
         route="GET /tools/{name}",
@@ -74,7 +74,7 @@ OPERATIONS = tagged(
         handler=show,
         scopes=("read", "call"),
         parameters=(_THREAD,),
-        responses={200: ResponseSpec(description="The tool.", model=OneTool)},
+        responses={200: ResponseSpec(description="The tool.", schema=OneTool)},
         problems=(404,),
     ),
 )

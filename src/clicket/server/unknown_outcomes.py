@@ -93,7 +93,7 @@ class UnknownOutcomeHandlers:
                     Parameter(name="full", description="Whole records, at most 100 on a page.", kind="boolean"),
                     CALLER,
                 ),
-                responses={200: ResponseSpec(description="A page of calls.", model=Listing)},
+                responses={200: ResponseSpec(description="A page of calls.", schema=Listing)},
             ),
             Operation(
                 route="POST /calls/{id}/resolve",
@@ -104,8 +104,8 @@ class UnknownOutcomeHandlers:
                 scopes=("approve",),
                 unscoped=self._refuse_unseen,
                 parameters=(THREAD, CALLER),
-                body=BodySpec(model=Resolution),
-                responses={200: ResponseSpec(description="The record, with the resolution.", model=Record)},
+                body=BodySpec(schema=Resolution),
+                responses={200: ResponseSpec(description="The record, with the resolution.", schema=Record)},
                 problems=(404, 409, 422, 429),
             ),
         )  # fmt: skip

@@ -39,7 +39,7 @@ def _change(name: str, description: str, change: Callable[..., Awaitable[WorkerI
         description=f"{description} The worker knows it within a third of its lease.",
         handler=_changing(change),
         scopes=("admin",),
-        responses={200: ResponseSpec(description="The worker in its new state.", model=WorkerInfo)},
+        responses={200: ResponseSpec(description="The worker in its new state.", schema=WorkerInfo)},
         problems=(404, 409),
     )
 
@@ -51,7 +51,7 @@ OPERATIONS = tagged(
         description="The workers over this store: host, process, tools, load and state; for an hour also those that were lost.",
         handler=workers,
         scopes=("admin",),
-        responses={200: ResponseSpec(description="The workers.", model=WorkerList)},
+        responses={200: ResponseSpec(description="The workers.", schema=WorkerList)},
     ),
     _change(
         "drain",

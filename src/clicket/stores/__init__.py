@@ -4,8 +4,8 @@
 - `sqlite/`: `sqlite:///path`, one file, shared by the processes of one machine
 - `redis/`, `postgres/`: `redis://` and `postgresql://`, shared by several machines
 - `remote`: what stores behind a network share: group commit, retries after a lost connection
-- `announcing`: the notices that an append causes
+- `announcing`: the messages that an append causes
 - `news`: new events of several calls, for stores that answer from this machine
 - `liveness`: whether the process that owned a call still lives
-- `turns`: the caller that a claim served last; the order itself is `claim_waiting` of each store
+- `fair_order`: the caller that a claim served last; the order itself is `claim_waiting` of each store
 """

@@ -15,16 +15,15 @@ from clicket.model.ports import (
     Append,
     Audited,
     Backlog,
+    Bus,
     CacheEntry,
     CacheStats,
     DocumentWrite,
     Done,
     Duplicate,
     Found,
-    Grant,
     Keep,
-    NoNotices,
-    Notices,
+    NoBus,
     OnHint,
     OnRemove,
     OutcomeStats,
@@ -35,6 +34,7 @@ from clicket.model.ports import (
     Stored,
     StoredDocument,
     Sweep,
+    TakenTokens,
     ToolHealth,
     picked,
 )
@@ -58,7 +58,7 @@ class MemoryStore:
     def __init__(self, *, max_ended: int = 100_000) -> None:
         self.url, self.durability = "memory://", "none"
         self.on_hint: OnHint = lambda kind, key: None
-        self.notices: Notices = NoNotices()
+        self.bus: Bus = NoBus()
         self.max_ended = max_ended
         self._last_key = 0
         self._calls: dict[int, _Call] = {}
@@ -139,7 +139,7 @@ class MemoryStore:
             call is None
             or call.last != change.expect
             or (fence != call.fence and fence != -1)  # noqa: PLR1714  # no tuple
-            or change.claim  # there are no notices, so none was offered
+            or change.claim  # there are no messages, so none was offered
         ):
             return Stale(f"call {change.id} was changed by another writer")
         if unit is not None:
@@ -149,13 +149,13 @@ class MemoryStore:
             else:
                 call.add(unit)
         if fence == -1:
-            call.asked = call.asked or change.request
+            call.signalled = call.signalled or change.signal
         elif call.ended_at is None:
             call.state = change.state
             if call.waiting_for is not change.waiting_for:  # a write to a struct costs more than this look
                 call.waiting_for = change.waiting_for
-            if call.asked:
-                call.asked = False
+            if call.signalled:
+                call.signalled = False
             if not change.owned:
                 call.owned = False
             if change.queue:
@@ -286,7 +286,7 @@ class MemoryStore:
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
         self._check_open()
         unowned = (call for call in self._live() if not call.owned)
-        return [call.claimed() for call in self._queues.in_turn(unowned, tools, limit)]
+        return [call.claimed() for call in self._queues.in_fair_order(unowned, tools, limit)]
 
     async def claim(self, key: int) -> Stored | None:
         self._check_open()
@@ -303,8 +303,8 @@ class MemoryStore:
             if key in self._calls:
                 self._calls[key].owned = False
 
-    async def requests(self) -> list[int]:
-        return [call.key for call in self._live() if call.owned and call.asked]
+    async def signals(self) -> list[int]:
+        return [call.key for call in self._live() if call.owned and call.signalled]
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         self._check_open()
@@ -313,7 +313,7 @@ class MemoryStore:
         self._held[name] = count
         return True
 
-    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+    async def take(self, name: str, rate: float, burst: int, count: int) -> TakenTokens:
         self._check_open()
         return self._queues.take(name, rate, burst, count)
 

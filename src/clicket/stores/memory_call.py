@@ -38,7 +38,7 @@ class MemoryCall(msgspec.Struct, eq=False, gc=False):
     artifacts: tuple[tuple[str, int], ...] = ()
     claims: int = 1
     owned: bool = True
-    asked: bool = False
+    signalled: bool = False
     waiting_for: str | None = None
     kept: bool = False
     """No sweep removes it: see `OnRemove`."""
@@ -69,5 +69,5 @@ class MemoryCall(msgspec.Struct, eq=False, gc=False):
     def claimed(self) -> Stored:
         self.fence += 1
         self.claims += 1
-        self.owned, self.asked = True, False
+        self.owned, self.signalled = True, False
         return self.stored()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from clicket import system
-from clicket.model.ports import Backlog, Grant
+from clicket.model.ports import Backlog, TakenTokens
 from clicket.stores.bucket import take_tokens
 from clicket.stores.memory_call import MemoryCall
 
@@ -18,24 +18,24 @@ class MemoryQueues:
         self._last_caller = ""
         self._full_at: dict[str, float] = {}
 
-    def in_turn(self, unowned: Iterable[MemoryCall], queues: frozenset[str], limit: int) -> list[MemoryCall]:
+    def in_fair_order(self, unowned: Iterable[MemoryCall], queues: frozenset[str], limit: int) -> list[MemoryCall]:
         """The calls to claim, of those without an owner: of each caller one, then of each a second, by priority within a caller."""
         waiting = [call for call in unowned if (call.queue or call.tool) in queues]
         waiting.sort(key=lambda call: (-call.priority, call.key))
-        turns: Counter[str] = Counter()
+        taken_of: Counter[str] = Counter()
         ranked: list[tuple[int, bool, str, MemoryCall]] = []
         for call in waiting:
-            turns[call.caller] += 1
-            ranked.append((turns[call.caller], call.caller <= self._last_caller, call.caller, call))
+            taken_of[call.caller] += 1
+            ranked.append((taken_of[call.caller], call.caller <= self._last_caller, call.caller, call))
         ranked.sort(key=lambda each: each[:3])
         taken = [call for *_, call in ranked[:limit]]
         if taken:
             self._last_caller = taken[-1].caller
         return taken
 
-    def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
-        grant, self._full_at[name] = take_tokens(self._full_at.get(name, 0.0), system.uptime(), rate, burst, count)
-        return grant
+    def take(self, name: str, rate: float, burst: int, count: int) -> TakenTokens:
+        taken, self._full_at[name] = take_tokens(self._full_at.get(name, 0.0), system.uptime(), rate, burst, count)
+        return taken
 
 
 def backlog_of(live: Iterable[MemoryCall]) -> list[Backlog]:

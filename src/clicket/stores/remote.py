@@ -160,7 +160,7 @@ class SharedReads(Generic[K, T]):
     async def _work(self) -> None:
         try:
             while self._waiting:
-                await asyncio.sleep(0)  # those of this turn of the loop come along
+                await asyncio.sleep(0)  # those of this iteration of the loop come along
                 waiting, self._waiting = self._waiting, {}
                 try:
                     found = await self._read(list(waiting))

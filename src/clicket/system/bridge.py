@@ -1,6 +1,6 @@
 """The only place where blocking code and event loops call each other.
 
-`Workers` runs blocking functions in threads; `LoopThread` runs coroutines for blocking callers. Both use daemon
+`ThreadPool` runs blocking functions in threads; `LoopThread` runs coroutines for blocking callers. Both use daemon
 threads: Python cannot end a thread, so a stuck one must never keep the process from exiting.
 """
 
@@ -24,7 +24,7 @@ from clicket.system import Done
 
 __all__ = [
     "LoopThread",
-    "Workers",
+    "ThreadPool",
     "block_on",
     "enter_with",
     "fulfil",
@@ -42,10 +42,10 @@ __all__ = [
 T = TypeVar("T")
 _MANNER = {"async with": "async", "with": "blocking"}
 _PATIENCE = 10.0
-"""Seconds without a turn of the loop after which it counts as blocked."""
+"""Seconds without an iteration of the loop after which it counts as blocked."""
 
 
-class Workers:
+class ThreadPool:
     """A few threads that run blocking functions and report to the loop that submitted them."""
 
     def __init__(self, size: int, name: str) -> None:
@@ -53,11 +53,11 @@ class Workers:
         self._threads = system.current().threads(size, name)
 
     def submit(self, function: Callable[[], Any], done: Done) -> None:
-        """Run `function` in a worker; `done(value, error)` is called on this loop when it has returned."""
+        """Run `function` in one of the threads; `done(value, error)` is called on this loop when it has returned."""
         self._threads.submit(function, done)
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Run `function` in a worker and wait for it. Cancelling the wait does not stop the function."""
+        """Run `function` in one of the threads and wait for it. Cancelling the wait does not stop the function."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         self.submit(function, lambda value, error: fulfil(future, value, error))
@@ -70,12 +70,12 @@ class Workers:
 
 async def run_in_thread(function: Callable[[], Any]) -> Any:
     """Run a blocking function in a thread of its own. One that never returns does not keep others waiting."""
-    workers = Workers(1, "clicket-thread")
+    thread_pool = ThreadPool(1, "clicket-thread")
     context = contextvars.copy_context()
     try:
-        return await workers.run(lambda: context.run(function))
+        return await thread_pool.run(lambda: context.run(function))
     finally:
-        workers.close(0)
+        thread_pool.close(0)
 
 
 def stack_of_this_thread() -> Callable[[], FrameType | None]:
@@ -260,7 +260,7 @@ async def on_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Corout
 
 
 def block_on(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine function on the loop that started this worker thread, and wait for it."""
+    """Run a coroutine function on the loop that started this thread, and wait for it."""
     return asyncio.run_coroutine_threadsafe(function(), loop).result()
 
 

@@ -1,6 +1,6 @@
 """Splits a stream of bytes into length-prefixed frames. A frame whose header is refused allocates no memory.
 
-The hosts of worker processes and of the code interpreter use it. The other end of the interpreter's connection,
+The hosts of tool processes and of the code interpreter use it. The other end of the interpreter's connection,
 `interpreter/sandbox/frames.py`, does not: it runs inside the sandbox, in a bare interpreter without this package.
 """
 

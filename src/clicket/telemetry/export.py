@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from opentelemetry.trace import TracerProvider
 
 from clicket.errors import UsageError
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["flush", "providers"]
 
@@ -48,7 +48,7 @@ def providers(environ: Mapping[str, str]) -> tuple[TracerProvider, MeterProvider
 
 async def flush(*given: Any) -> None:
     """Send what is pending, with a timeout. The providers stay usable: other runtimes may use them."""
-    workers = Workers(1, "clicket-telemetry")
+    thread_pool = ThreadPool(1, "clicket-telemetry")
 
     def send() -> None:
         for provider in given:
@@ -58,7 +58,7 @@ async def flush(*given: Any) -> None:
 
     try:
         async with asyncio.timeout(_FLUSH_TIMEOUT):
-            await workers.run(send)
+            await thread_pool.run(send)
     except TimeoutError:
         logger.warning(
             "the collector did not take the last spans and metrics within %.0f s; they may be lost.", _FLUSH_TIMEOUT
@@ -66,7 +66,7 @@ async def flush(*given: Any) -> None:
     except Exception:
         logger.exception("the last spans and metrics could not be sent")
     finally:
-        workers.close(patience=0.2)
+        thread_pool.close(patience=0.2)
 
 
 def _resource(environ: Mapping[str, str]) -> Resource:

@@ -77,7 +77,7 @@ async def identity_is_caller_thread_and_id(store: Store) -> None:
 
 @laws.opened(ALIVE)
 async def a_document_can_forbid_a_creation(store: Store) -> None:
-    """Alone, and among others in one turn of the loop; whether the call waits, runs or has ended from its creation on."""
+    """Alone, and among others in one iteration of the loop; whether the call waits, runs or has ended from its creation on."""
     await store.put_document("past", "é", b"1", None)
     known = await created(store, "known")
     stats = OutcomeStats(tool="tool", outcome="failed", error="", bucket=None, seconds=0.5, effect="failed", at=300.0)
@@ -310,12 +310,12 @@ async def artifacts_are_kept_by_content(store: Store) -> None:
 
 
 @laws.opened(ALIVE)
-async def requests_of_outsiders_are_kept(store: Store) -> None:
+async def signals_of_outsiders_are_kept(store: Store) -> None:
     first = await created(store, "a")
-    law.equal(await append(store, news(first, fence=-1, request=True)), [None], "a request needs no fence")
+    law.equal(await append(store, news(first, fence=-1, signal=True)), [None], "a signal needs no fence")
     (error,) = await append(store, news(first))
     law(isinstance(error, Stale), "the owner finds out with its next append")
-    law.equal(await seqs(store, "a"), [1, 2], "the request is an event")
+    law.equal(await seqs(store, "a"), [1, 2], "the signal is an event")
     done = await ended(store, "b")
     late = news(done, state=State.COMPLETED, fence=-1)
     law.equal(await append(store, late), [None], "a late result is kept even after the end")

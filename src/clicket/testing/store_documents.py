@@ -183,7 +183,7 @@ async def calls_that_wait_are_found(store: Store) -> None:
     law.equal(await names(caller="me"), ["c5", "c4", "c2", "c1"], "waiting calls of a caller")
     law.equal(await store.history(Query(waiting_for="nothing")), [], "no call waits for this")
     await append(store, news(changes[8]), news(changes[0], waiting_for="approval"))
-    await append(store, news(changes[7], fence=-1, request=True))
+    await append(store, news(changes[7], fence=-1, signal=True))
     end = news(changes[5], state=State.CANCELLED, ended_at=200.0, waiting_for="approval")
     law.equal(await append(store, end), [None], "a waiting call can end")
     law.equal(await names(), ["c7", "c4", "c2", "c1", "c0"], "calls that stopped waiting, or ended, are not listed")

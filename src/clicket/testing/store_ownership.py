@@ -1,4 +1,4 @@
-"""Laws of a store that several processes share: owners, claims, requests, slots."""
+"""Laws of a store that several processes share: owners, claims, signals, slots."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ async def what_was_written_is_there_for_others(make: Callable[[], Store]) -> Non
         first = await created(one, "a")
         (stored,) = await two.load("a")
         law.equal(stored.events, list(first.events), "another process sees it at once")
-        law.equal(await append(two, news(first, fence=-1, request=True)), [None], "an outsider asks to cancel")
-        law.equal(await one.requests(), [first.key], "the owner sees the request")
-        law.equal(await two.requests(), [], "others do not")
+        law.equal(await append(two, news(first, fence=-1, signal=True)), [None], "an outsider asks to cancel")
+        law.equal(await one.signals(), [first.key], "the owner sees the signal")
+        law.equal(await two.signals(), [], "others do not")
     async with opened(make) as three:
         law.equal(await seqs(three, "a"), [1, 2], "a store that is opened again finds what was left")
 
@@ -152,16 +152,16 @@ async def owners_are_listed_and_come_back(dead: Store, one: Store) -> None:
 
 
 @laws.opened(DEAD, ALIVE)
-async def requests_are_listed_until_claimed(dead: Store, one: Store) -> None:
+async def signals_are_listed_until_claimed(dead: Store, one: Store) -> None:
     first = await created(dead, "a")
-    await append(one, news(first, fence=-1, request=True))
-    law.equal(await dead.requests(), [first.key], "the owner sees the request")
+    await append(one, news(first, fence=-1, signal=True))
+    law.equal(await dead.signals(), [first.key], "the owner sees the signal")
     known = Append(first.call, 2, 1, None, State.PENDING, key=first.key)
-    law.equal(await append(dead, known), [None], "the owner reads the request")
-    law.equal(await dead.requests(), [], "a request that was read is not listed")
-    await append(one, news(known, fence=-1, request=True))
+    law.equal(await append(dead, known), [None], "the owner reads the signal")
+    law.equal(await dead.signals(), [], "a signal that was read is not listed")
+    await append(one, news(known, fence=-1, signal=True))
     await one.claim_orphans(ANY_TOOL, 10)
-    law.equal((await dead.requests(), await one.requests()), ([], []), "a claim reads the request")
+    law.equal((await dead.signals(), await one.signals()), ([], []), "a claim reads the signal")
 
 
 @laws

@@ -7,7 +7,7 @@ import time
 
 from clicket.kernel import State
 from clicket.model import rows_of
-from clicket.model.ports import Append, Grant, Store
+from clicket.model.ports import Append, Store, TakenTokens
 from clicket.testing.store_kit import ALIVE, ANY_TOOL, DEAD, Laws, an_event, append, created, creation, law, news
 
 __all__ = ["laws", "shared_laws", "waiting_call"]
@@ -158,36 +158,36 @@ async def the_backlog_counts_waiting_calls_by_queue(one: Store) -> None:
 
 @laws.opened(ALIVE)
 async def a_rate_holds(one: Store) -> None:
-    law.equal(await one.take("r", 1e-3, 3, 0), Grant(0, 3, 0.0), "looking takes none; a new bucket is full")
+    law.equal(await one.take("r", 1e-3, 3, 0), TakenTokens(0, 3, 0.0), "looking takes none; a new bucket is full")
     first = await one.take("r", 1e-3, 3, 2)
-    law.equal((first.granted, first.left, first.wait), (2, 1, 0.0), "tokens are granted")
+    law.equal((first.count, first.left, first.wait), (2, 1, 0.0), "tokens are granted")
     second = await one.take("r", 1e-3, 3, 5)
-    law.equal((second.granted, second.left), (1, 0), "no more than the bucket has")
+    law.equal((second.count, second.left), (1, 0), "no more than the bucket has")
     law(900 < second.wait <= 1000, "it says when the next one comes")
     third = await one.take("r", 1e-3, 3, 1)
-    law((third.granted, third.left) == (0, 0) and 900 < third.wait <= second.wait, "an empty bucket grants none")
-    law.equal((await one.take("other", 1e-3, 1, 1)).granted, 1, "names do not touch each other")
+    law((third.count, third.left) == (0, 0) and 900 < third.wait <= second.wait, "an empty bucket grants none")
+    law.equal((await one.take("other", 1e-3, 1, 1)).count, 1, "names do not touch each other")
     await one.take("r", 1e6, 3, 1)
     await asyncio.sleep(0.001)
-    law.equal((await one.take("r", 1e6, 3, 2)).granted, 2, "a higher rate fills it sooner")
+    law.equal((await one.take("r", 1e6, 3, 2)).count, 2, "a higher rate fills it sooner")
 
 
 @laws.opened(ALIVE)
 async def tokens_come_back_at_the_rate(one: Store) -> None:
     started = time.monotonic()
-    granted = (await one.take("r", 100.0, 2, 2)).granted
-    while granted < 10:
-        grant = await one.take("r", 100.0, 2, 3)
-        granted += grant.granted
-        if not grant.granted:
-            await asyncio.sleep(grant.wait)
-    law(time.monotonic() - started >= (granted - 2) / 100.0 - 0.001, "no more than the burst and what came since")
+    count = (await one.take("r", 100.0, 2, 2)).count
+    while count < 10:
+        taken = await one.take("r", 100.0, 2, 3)
+        count += taken.count
+        if not taken.count:
+            await asyncio.sleep(taken.wait)
+    law(time.monotonic() - started >= (count - 2) / 100.0 - 0.001, "no more than the burst and what came since")
 
 
 @shared_laws.opened(ALIVE, ALIVE)
 async def a_rate_is_shared_by_all_owners(one: Store, two: Store) -> None:
-    grants = await asyncio.gather(*(store.take("r", 1e-3, 5, 2) for store in (one, two) for _ in range(3)))
-    law.equal(sum(grant.granted for grant in grants), 5, "all owners together get no more than the bucket has")
+    answers = await asyncio.gather(*(store.take("r", 1e-3, 5, 2) for store in (one, two) for _ in range(3)))
+    law.equal(sum(taken.count for taken in answers), 5, "all owners together get no more than the bucket has")
 
 
 @shared_laws.opened(DEAD, ALIVE)

@@ -244,7 +244,7 @@ async def results_of_a_group_are_cached_in_its_order(store: Store) -> None:
         (first, CacheUse("k", False, _item("k", b"2", at=101.0))),
     )
     ends = [news(change, state=State.COMPLETED, ended_at=120.0, cache=use) for change, use in uses]
-    law.equal(await append(store, *ends), [None] * 3, "several calls end in one turn of the loop")
+    law.equal(await append(store, *ends), [None] * 3, "several calls end in one iteration of the loop")
     found = await _get(store, "k")
     law(found is not None and (found.body, found.access_count) == (b"2", 0), "the last one's result is there, unused")
     stats = await store.cache_stats()

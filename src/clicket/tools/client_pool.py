@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clicket.safety.certificates import ssl_context
 from clicket.safety.guard import AddressGuard
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 if TYPE_CHECKING:
     import httpcore2
@@ -45,11 +45,11 @@ class ClientPool:
         if client is not None:
             return client
         # The first request pays for importing httpx2 and reading certificates, a fifth of a second: not on the loop.
-        worker = Workers(1, "clicket-rest")
+        thread_pool = ThreadPool(1, "clicket-rest")
         try:
-            context = await worker.run(lambda: _load(self._ssl_context))
+            context = await thread_pool.run(lambda: _load(self._ssl_context))
         finally:
-            worker.close(patience=0)
+            thread_pool.close(patience=0)
         from clicket.safety.transport import open_client
 
         # Nothing waits between here and the end, and no other thread touches this loop's entry.

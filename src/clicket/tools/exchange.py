@@ -16,7 +16,7 @@ from clicket import system
 from clicket.errors import ClicketError, InvalidInput, RetryableError, ToolUnavailable
 from clicket.safety.guard import AddressRefused
 from clicket.safety.transport import Broken, Unsent
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 from clicket.tools.request import Prepared
 from clicket.tools.response import OutcomeUnknown, RestError, decode, excerpt, read_body, read_some, retry_after
 from clicket.tools.stream import CutStream, StreamReader
@@ -215,11 +215,11 @@ def _challenge(response: httpx2.Response) -> str:
 
 
 async def _decoded_beside(kind: str, body: bytes) -> Any:
-    worker = Workers(1, "clicket-rest")
+    thread_pool = ThreadPool(1, "clicket-rest")
     try:
-        return await worker.run(lambda: decode(kind, body))
+        return await thread_pool.run(lambda: decode(kind, body))
     finally:
-        worker.close(0)
+        thread_pool.close(0)
 
 
 def _redirect_problem(here: httpx2.URL, there: httpx2.URL) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from clicket import system
 from clicket.errors import UsageError
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 from clicket.tools.context import ToolContext
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.function import name_of, snake_case
@@ -186,7 +186,7 @@ class SessionTool(ToolDefaults):
         if self.is_async:
             await _maybe(session.instance.close())
             return
-        closer = Workers(1, "clicket-close")
+        closer = ThreadPool(1, "clicket-close")
         try:
             await closer.run(session.instance.close)
         finally:

@@ -323,7 +323,7 @@ async def test_too_many_connections_are_named_and_outlived() -> None:
         store = PostgresStore(small.url(), timeout=60.0)
         async with opened(lambda: store):
             await created(store, "a")
-            await eventually(lambda: store.notices.trouble is None)
+            await eventually(lambda: store.bus.trouble is None)
             hogs = []
             with pytest.raises(psycopg.OperationalError):
                 while True:

@@ -42,8 +42,8 @@ def _impatient(store: Any) -> Iterator[None]:
     parts = store._parts
 
     def wait(seconds: float) -> None:
-        parts.session.timeout = parts.writer._patience = seconds
-        for each in (parts.connection, parts.session.pool, *parts.session.pool._idle):
+        parts.client.timeout = parts.writer._patience = seconds
+        for each in (parts.connection, parts.client.pool, *parts.client.pool._idle):
             each._timeout = seconds
 
     wait(0.3)

@@ -36,8 +36,8 @@ def _impatient(store: Any) -> Iterator[None]:
     parts = store._parts
 
     def wait(seconds: float) -> None:
-        parts.session.timeout = parts.writer._patience = seconds
-        for each in (parts.connection, parts.session.pool, *parts.session.pool._idle):
+        parts.client.timeout = parts.writer._patience = seconds
+        for each in (parts.connection, parts.client.pool, *parts.client.pool._idle):
             each._timeout = seconds
 
     wait(0.3)
@@ -47,8 +47,8 @@ def _impatient(store: Any) -> Iterator[None]:
         wait(30.0)
 
 
-NOTICES = ("document:7:noticessecret", "documents:notices")
-"""The secret that signs notices lives as long as the store."""
+BUS = ("document:3:bussecret", "documents:bus")
+"""The secret that signs messages of the bus lives as long as the store."""
 
 
 def _keys(raw: Any, prefix: str) -> set[str]:
@@ -156,9 +156,9 @@ async def test_nothing_is_left_of_tool_health_that_was_forgotten(make: Make, raw
         await store.put_tool_health("", "t", ToolHealth(tool="tool", updated_at=2_000.0), 0)
         await store.sweep(Keep(health_since=2_000.0), 10)
         assert [each.tool for each in await store.tool_health("", "t")] == ["tool"]
-        assert len(_keys(raw, prefix) - {"meta", "owners", *NOTICES}) == 2, "one thread, and the list of times"
+        assert len(_keys(raw, prefix) - {"meta", "owners", *BUS}) == 2, "one thread, and the list of times"
         await store.sweep(Keep(health_since=2_000.5), 10)
-    assert _keys(raw, prefix) == {"meta", *NOTICES}
+    assert _keys(raw, prefix) == {"meta", *BUS}
 
 
 async def test_figures_of_many_callers_are_read_in_steps(make: Make) -> None:

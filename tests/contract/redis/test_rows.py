@@ -101,8 +101,8 @@ async def test_a_call_is_never_written_into_another_one(make: Make, raw: Any, pr
 # Keys that expire.
 
 
-NOTICES = ("document:7:noticessecret", "documents:notices")
-"""The secret that signs notices lives as long as the store."""
+BUS = ("document:3:bussecret", "documents:bus")
+"""The secret that signs messages of the bus lives as long as the store."""
 
 
 def _keys(raw: Any, prefix: str) -> set[str]:
@@ -171,7 +171,7 @@ async def test_nothing_is_left_of_what_was_swept(make: Make, raw: Any, prefix: s
         assert step.artifacts == 1
         assert await store.size() == 0
     left = {key for key in _keys(raw, prefix) if not key.startswith(("ticket:", "left:"))}  # these expire
-    assert left == {"meta", "hours", *NOTICES}
+    assert left == {"meta", "hours", *BUS}
     assert raw.hget(f"{{{prefix}}}:meta", "ended_bytes") == b"0"
 
 

@@ -252,11 +252,11 @@ async def test_other_processes_are_heard(make: Make) -> None:
     async with opened(make) as one, opened(make) as two:
         hints: list[tuple[str, int]] = []
         two.on_hint = lambda kind, key: hints.append((kind, key))
-        await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
+        await eventually(lambda: two.bus.trouble is None and one.bus.trouble is None)
         first = await created(two, "a")
-        request = news(first, fence=-1, request=True)
+        request = news(first, fence=-1, signal=True)
         await append(one, request)
-        await eventually(lambda: ("request", first.key) in hints)
+        await eventually(lambda: ("signal", first.key) in hints)
         other = await created(one, "b")
         assert await append(one, news(other)) == [None]
         assert len(await two.events(other.key, "b", 0)) == 2
@@ -275,11 +275,11 @@ async def test_a_listener_that_lost_its_connection_listens_again(make: Make, raw
     async with opened(make) as one, opened(make) as two:
         hints: list[int] = []
         two.on_hint = lambda kind, key: hints.append(key)
-        await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
+        await eventually(lambda: two.bus.trouble is None and one.bus.trouble is None)
         raw.client_kill_filter(_type="pubsub")
         first = await created(one, "a")
         assert await append(one, news(first)) == [None], "the store works without hints"
-        await eventually(lambda: two.notices.trouble is not None)
-        await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
-        one.notices.post("events", first.key)
+        await eventually(lambda: two.bus.trouble is not None)
+        await eventually(lambda: two.bus.trouble is None and one.bus.trouble is None)
+        one.bus.post("events", first.key)
         await eventually(lambda: hints)

@@ -77,7 +77,7 @@ class TestExitCodes:
         def broken(*_: object, **__: object) -> None:
             raise RuntimeError("a bug")
 
-        monkeypatch.setattr("clicket.cli.session.Settings.load", broken)
+        monkeypatch.setattr("clicket.cli.context.Settings.load", broken)
         assert main(["config"]) == 1
         err = capsys.readouterr().err
         assert "RuntimeError: a bug" in err

@@ -15,7 +15,7 @@ from clicket.kernel import State
 from clicket.model import ToolCall, ToolResult
 from clicket.model.text.personal_data import KINDS, masked
 
-TURN: Any = SimpleNamespace(fork="")
+TURN: Any = SimpleNamespace(branch="")
 
 
 def result(text: str) -> ToolResult:
@@ -123,7 +123,7 @@ def test_a_text_may_have_so_many_characters(text: str, fits: bool) -> None:
     found = max_length(10)(TURN, text)
     assert (found is None) is fits
     assert found is None or "11 characters" in found.text
-    assert max_length(10)(SimpleNamespace(fork="1-1"), text) is None, "the result of a step of a plan is no answer"
+    assert max_length(10)(SimpleNamespace(branch="1-1"), text) is None, "the result of a step of a plan is no answer"
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def turn(host: Host) -> Any:
         mark="react.1",
         spending=host.spending,
         spender=None,
-        fork="",
+        branch="",
         steps=0,
         spent=spent,
         lost=False,

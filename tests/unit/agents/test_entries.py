@@ -118,9 +118,9 @@ STORED: list[tuple[Entry, dict[str, Any]]] = [
         {"e": "summary", "step": 1, "usage": {"input_tokens": 0, "output_tokens": 0, "cost": 0.5}, "spend": {"nano": 1}},
     ),
     (
-        Results(step=1, items=[Result.of(USE, "c", "hi")], took=0.5, fork="1-2"),
+        Results(step=1, items=[Result.of(USE, "c", "hi")], took=0.5, branch="1-2"),
         {"e": "results", "step": 1, "items": [{"id": "u", "tool": "echo", "call": "c", "text": "hi", "failed": False}], "took": 0.5,
-         "fork": "1-2"},
+         "branch": "1-2"},
     ),
     (
         News(step=1, items=[Result.of(USE, "c", "no", failed=True, background=True, code="x", state="failed")]),
@@ -155,7 +155,7 @@ JSON = st.recursive(
 def test_what_another_program_wrote_is_passed_over(raw: dict[str, Any], data: st.DataObject, other: Any) -> None:
     field = data.draw(st.sampled_from([*raw, "thought", "vendor", "states"]))
     hostile = {**raw, field: other}
-    record = TurnRecord([hostile, {"e": "plan", "plan": {"type": 1, "fork": 2}}])
+    record = TurnRecord([hostile, {"e": "plan", "plan": {"type": 1, "branch": 2}}])
     assert record.calls(Limits()) >= 0
     assert kinds(entry_of(hostile)) is not None
 

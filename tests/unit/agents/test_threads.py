@@ -62,10 +62,10 @@ class Memory:
         return list(self.saved.messages)
 
 
-def reply(step: int, *uses: ToolUse, fork: str = "", mark: str = "react.1") -> dict[str, Any]:
+def reply(step: int, *uses: ToolUse, branch: str = "", mark: str = "react.1") -> dict[str, Any]:
     message = ChatMessage(role="assistant", content="", uses=uses)
     entry = Reply.of(message, mark=mark, tag="tag", step=step, usage=Usage(), total=Usage(), took=0.1, at=1.0)
-    made: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(entry, fork=fork))
+    made: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(entry, branch=branch))
     return made
 
 
@@ -99,7 +99,7 @@ async def test_a_turn_that_killed_its_processes_says_how_to_go_on() -> None:
 async def test_repeats_are_counted_for_each_fork() -> None:
     same = uses('{"a":1}', '{"a": 1}', '{ "a":1}')
     assert (await ended([reply(1, *same)], max_repeats=2)).calls == 2
-    assert (await ended([reply(1, *same, fork="one"), reply(1, *same, fork="two")], max_repeats=2)).calls == 4
+    assert (await ended([reply(1, *same, branch="one"), reply(1, *same, branch="two")], max_repeats=2)).calls == 4
 
 
 async def test_commands_of_a_planner_are_no_calls() -> None:

@@ -17,12 +17,12 @@ from clicket.model.chat import ChatMessage, ToolUse, Usage
 USAGE = Usage(input_tokens=3, output_tokens=2)
 
 
-def reply(step: int, *tools: str, mark: str = "react.1", fork: str = "", text: str = "") -> Reply:
+def reply(step: int, *tools: str, mark: str = "react.1", branch: str = "", text: str = "") -> Reply:
     uses = tuple(ToolUse(id=f"u{step}{place}", name=name, arguments="{}") for place, name in enumerate(tools))
     message = ChatMessage(role="assistant", content=text, uses=uses)
     tag = "tag" if mark else ""
     entry = Reply.of(message, mark=mark, tag=tag, step=step, usage=USAGE, total=USAGE, took=0.5, at=0.0)
-    return replace(entry, fork=fork)
+    return replace(entry, branch=branch)
 
 
 def results(made: Reply) -> Results:
@@ -34,7 +34,7 @@ FIRST, SECOND = reply(1, "pay", "look"), reply(2, text="Done.")
 MADE: list[Entry] = [
     Begun(turn=1, message="go"), FIRST, Summary(step=1, usage=USAGE, spend={"nano": 1}), results(FIRST),
     News(step=1, items=[Result.of(ToolUse(id="b", name="film", arguments="{}"), "c9", "a film")]),
-    PlanState(step=1, plan={"title": "t", "steps": []}), reply(1, "pay", mark="react.1.f", fork="f"), SECOND,
+    PlanState(step=1, plan={"title": "t", "steps": []}), reply(1, "pay", mark="react.1.f", branch="f"), SECOND,
     Changed(what={"tools": {}}, digest="digest"),
 ]  # fmt: skip
 WHOLE: list[dict[str, Any]] = [*map(to_builtins, MADE), {"e": "of a later version", "step": 2}]
@@ -46,8 +46,8 @@ def test_what_is_on_record_of_a_turn() -> None:
     assert [message.role for message in record.messages] == ["assistant", "tool", "tool", "user", "assistant"]
     assert (len(record.replies), record.usage, record.calls(Limits())) == (3, USAGE + USAGE + USAGE + USAGE, 3)
     assert record.plan == {"title": "t", "steps": []}
-    (fork,) = record.branch("f").replies
-    assert record.open_calls() == list(fork.call_ids()), "those of the first reply have results"
+    (branch,) = record.branch("f").replies
+    assert record.open_calls() == list(branch.call_ids()), "those of the first reply have results"
     assert (record.branch("").tag, record.branch("none").tag) == ("tag", None)
 
 
@@ -64,7 +64,7 @@ def test_a_turn_that_runs_again_comes_to_each_reply_once() -> None:
 
 
 def shown(record: TurnRecord) -> Any:
-    branches = [vars(record.branch(fork)) for fork in ("", "f")]
+    branches = [vars(record.branch(branch)) for branch in ("", "f")]
     return {**{name: value for name, value in vars(record).items() if name != "_branches"}, "branches": branches}
 
 

@@ -21,7 +21,7 @@ from clicket.engine.local.live_calls import LiveCalls
 from clicket.engine.local.timers import WaitTimers
 from clicket.engine.phase import Phase
 from clicket.engine.records.arguments import ArgumentsOnRecord
-from clicket.engine.records.requests import Requests
+from clicket.engine.records.signals import Signals
 from clicket.engine.records.stored_calls import StoredCalls
 from clicket.engine.slots.plans import Plans
 from clicket.engine.stages import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
@@ -29,7 +29,7 @@ from clicket.errors import ClicketError
 from clicket.model import Event, Record, ToolCall, fold, rows_of
 from clicket.model.config import Limits
 from clicket.model.worker import WorkerInfo
-from clicket.ports import Append, Done, NoNotices, Owner, Stored
+from clicket.ports import Append, Done, NoBus, Owner, Stored
 from clicket.runtime.settings import Settings
 from clicket.safety.vault import Vault
 from clicket.stores.memory import MemoryStore
@@ -114,7 +114,7 @@ class SharedStore(MemoryStore):
         last = self.events_of(call)[-1]
         event = Event(call.id, last.seq + 1, last.at, kind, last.state, data)
         self.write_at_once(
-            Append(call.entry, last.seq, -1, rows_of([event]), last.state, key=call.entry.key, request=True)
+            Append(call.entry, last.seq, -1, rows_of([event]), last.state, key=call.entry.key, signal=True)
         )
 
 
@@ -168,13 +168,13 @@ class Lower:
         self.limits = limits or Settings().limits
         self.policy = policy or Policy()
         self.registry = Registry(tools)
-        self.on_request: Callable[[Entry, list[Event]], None] = lambda entry, events: None
-        """What handles requests that another process wrote into a call."""
+        self.on_signal: Callable[[Entry, list[Event]], None] = lambda entry, events: None
+        """What handles signals that another process wrote into a call."""
         self.journal = Journal(
             self.store,
             self.clock,
             self.spawn,
-            on_request=lambda entry, events: self.on_request(entry, events),  # noqa: PLW0108  # a test may set another
+            on_signal=lambda entry, events: self.on_signal(entry, events),  # noqa: PLW0108  # a test may set another
             on_not_created=self._on_not_created,
         )
         self.body: Callable[[Call], Any] = lambda call: None
@@ -188,7 +188,7 @@ class Lower:
             Persist(self.journal, lambda call: None),
             journal=self.journal,
             vault=self.vault,
-            workers=None,  # type: ignore[arg-type]  # arguments are small, too
+            thread_pool=None,  # type: ignore[arg-type]  # arguments are small, too
             uncounted={},
         )
         self.live = LiveCalls()
@@ -205,7 +205,7 @@ class Lower:
         self.limiter = Limiter(max_queue=max_queue, start=lambda call: self.log.append(("start", call)))
         self._give_back, self.limiter.release = self.limiter.release, self.release  # type: ignore[method-assign]
         self.timers = WaitTimers(self.clock, lambda call, reason: self.log.append((reason, call)))
-        self.requests = Requests(self.store, self.journal)
+        self.signals = Signals(self.store, self.journal)
         self.phase = Phase()
         self.inputs: Any = Recorder()
         """What the parts report. A test may set a method of it."""
@@ -219,8 +219,8 @@ class Lower:
             slots=Recorder(give=lambda name: self.log.append(("slot", name))),  # type: ignore[arg-type]
             gate=Recorder(release=self.release),  # type: ignore[arg-type]
             caching=anything, flights=Recorder(left=lambda call: self.log.append(("left", call))),  # type: ignore[arg-type]
-            requests=self.requests,
-            stored_calls=StoredCalls(self.store, self.clock, self.phase, NoNotices(), spawn=asyncio.ensure_future),
+            signals=self.signals,
+            stored_calls=StoredCalls(self.store, self.clock, self.phase, NoBus(), spawn=asyncio.ensure_future),
             claimer=anything, arguments=ArgumentsOnRecord(self.vault, self.registry, max_size=10_000), audit=anything,
             grants=anything, costs=Recorder(writing={}), deps=Deps({}, anything),  # type: ignore[arg-type]
         )  # fmt: skip

@@ -130,7 +130,7 @@ class Parts(Lower):
             return Recovered(rerun=2)
 
         kept = KeptOutcomes(self.store, self.clock, retention=0.0)
-        core = self.with_core(claimer=self.claimer, requests=Recorder(append_empty=append_empty), costs=kept)
+        core = self.with_core(claimer=self.claimer, signals=Recorder(append_empty=append_empty), costs=kept)
         self.recovery: Any = Recorder(recover=recover, held=set())
         ending: Any = Recorder(lose=lambda call: self.log.append(("lost", call)))
         self.chores = Chores(core, ending, self.recovery, kept)
@@ -143,7 +143,7 @@ async def test_only_calls_that_another_process_wrote_to_are_brought_up_to_date()
         parts.store.write(call, "cancel_requested", reason="")
     stopping.stopping = "cancel"
     parts.journal.fence_off(fenced.entry)
-    await parts.chores.read_requests()
+    await parts.chores.read_signals()
     assert parts.read == ["a"]
     assert parts.claimer.names == ["nudge_now_and_then"], "waiting calls are looked for at the same time"
 
@@ -153,37 +153,37 @@ async def test_a_call_that_cannot_be_brought_up_to_date_does_not_keep_the_others
     for id in "ab":
         parts.store.write(parts.running("echo", id=id), "cancel_requested", reason="")
     parts.broken = {"a"}
-    await parts.chores.read_requests()
+    await parts.chores.read_signals()
     assert parts.read == ["a", "b"]
 
 
 async def test_without_calls_the_store_is_not_polled_for_requests() -> None:
     parts = Parts()
 
-    async def requests() -> list[int]:
+    async def signals() -> list[int]:
         raise AssertionError("asked in vain")
 
-    parts.store.requests = requests  # type: ignore[method-assign]
-    await parts.chores.read_requests()
+    parts.store.signals = signals  # type: ignore[method-assign]
+    await parts.chores.read_signals()
 
 
 async def test_many_hints_make_one_look_and_a_closed_runtime_makes_none(caplog: pytest.LogCaptureFixture) -> None:
     parts = Parts()
     parts.store.write(parts.running("echo"), "cancel_requested", reason="")
     for _ in range(5):
-        parts.chores.read_requests_soon()
+        parts.chores.read_signals_soon()
     await parts.settle()
     assert parts.read == ["a"]
 
-    async def requests() -> list[int]:
+    async def signals() -> list[int]:
         raise StoreUnavailable("away")
 
-    parts.store.requests = requests  # type: ignore[method-assign]
-    parts.chores.read_requests_soon()
+    parts.store.signals = signals  # type: ignore[method-assign]
+    parts.chores.read_signals_soon()
     await parts.settle()
     assert "listen: away" in caplog.text
     parts.phase.closed = True
-    parts.chores.read_requests_soon()
+    parts.chores.read_signals_soon()
     assert parts.spawned == []
 
 

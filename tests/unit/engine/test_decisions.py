@@ -73,12 +73,12 @@ class Parts(Lower):
 
 async def test_a_decision_is_written_audited_and_applied_to_a_call_of_ours() -> None:
     parts = Parts()
-    requests: list[str] = []
-    parts.on_request = lambda entry, events: requests.extend(event.type for event in events)
+    signals: list[str] = []
+    parts.on_signal = lambda entry, events: signals.extend(event.type for event in events)
     call = parts.asked()
     assert await parts.decide(call, reason="fine")
     assert parts.given(call) == [{"approved": True, "by": "ann", "reason": "fine"}]
-    assert requests == ["approval_given"], "this process reads its own decision like another process's"
+    assert signals == ["approval_given"], "this process reads its own decision like another process's"
     ((who, what, details),) = parts.audited
     assert (who, what, details["call"], details["caller"], details["edited"]) == (
         "ann",

@@ -22,7 +22,7 @@ class Parts(Lower):
     def __init__(self) -> None:
         super().__init__(job)
         self.stopping = self.stopping_part()
-        self.on_request = lambda entry, events: self.external.take(self.call, events)
+        self.on_signal = lambda entry, events: self.external.take(self.call, events)
         self.timers._expire = self.stopping.expire
 
     async def parked(self) -> Record:
@@ -37,9 +37,9 @@ class Parts(Lower):
 
     async def write(self, kind: Any, data: dict[str, Any], *, told: bool = True) -> None:
         """Another process writes into the call; `told`: this one reads it."""
-        assert await self.requests.append(self.store.of(self.call), kind, data) is None
+        assert await self.signals.append(self.store.of(self.call), kind, data) is None
         if told:
-            await self.requests.append_empty(self.call.entry)
+            await self.signals.append_empty(self.call.entry)
             await self.settle()
 
     async def step(self, seconds: float) -> None:
@@ -109,7 +109,7 @@ async def test_a_closed_wait_is_ended_by_the_process_that_takes_it_over() -> Non
     parts = Parts()
     await parts.parked()
     await parts.write("note", {"text": "", "external_closed": "cancel"}, told=False)
-    await parts.requests.append_empty(parts.call.entry)
+    await parts.signals.append_empty(parts.call.entry)
     attempt_of(parts.call).wait = None
     parts.external.wait_again(parts.call, parts.record)
     await parts.settle()

@@ -169,7 +169,7 @@ async def test_a_grant_counts_only_if_its_approval_is_on_record() -> None:
     call = next(call for call in parts.store._calls.values() if call.id == written.grant.call)
     events = await parts.store.load(call.id, call.thread, call.caller)
     approval = {"approved": True, "by": "ann", "reason": "", "grant": written.grant.id}
-    assert await parts.requests.write(events[0], "approval_given", approval)
+    assert await parts.signals.write(events[0], "approval_given", approval)
     assert [grant.id for grant in await parts.grants.listed()] == [written.grant.id]
     assert await parts.used() == written.grant.id, "and after it, nothing is lost"
 

@@ -18,7 +18,7 @@ from clicket.engine.records.stored_calls import Closed
 from clicket.engine.stages import Policy
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.ports import Duplicate, NoNotices, Stored
+from clicket.ports import Duplicate, NoBus, Stored
 
 
 @tool
@@ -52,7 +52,7 @@ class Parts(Lower):
         self.resumed: list[Stored] = []
         self.inputs.claimed = self._resume
         self.stored_calls = self.core.stored_calls
-        self.handover = HandOver(self.with_core(shares=shares), self.ending, Placement(NoNotices(), self.clock))
+        self.handover = HandOver(self.with_core(shares=shares), self.ending, Placement(NoBus(), self.clock))
 
     async def _resume(self, claimed: list[Stored]) -> None:
         self.resumed += claimed

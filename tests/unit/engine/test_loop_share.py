@@ -17,7 +17,7 @@ def breathless() -> LoopShare:
 
 
 class Turns:
-    """Counts the turns of the loop."""
+    """Counts the iterations of the loop."""
 
     def __init__(self) -> None:
         self.number = 0

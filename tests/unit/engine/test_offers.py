@@ -1,4 +1,4 @@
-"""Calls that notices offer: started if they can start now, else left to the next claim."""
+"""Calls that messages offer: started if they can start now, else left to the next claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clicket.testing import StepClock
 
 
 class Bus(Recorder):
-    """Notices, of which those about room are kept."""
+    """Messages, of which those about room are kept."""
 
     def __init__(self, told: list[Any]) -> None:
         super().__init__(me=9, trouble=None)
@@ -32,12 +32,12 @@ class Parts:
         self.starts = True
         self.told: list[Any] = []
         """What other processes were told of the room here."""
-        self.notices: Any = Bus(self.told)
+        self.bus: Any = Bus(self.told)
         self.claimer: Any = Recorder(has_more=False, has_room=lambda tool: tool == "t" and self.room > 0)
         self.clock = StepClock()
         capacity: Any = Recorder(offered=lambda: {"t": self.room})
         inputs: Any = Recorder(offered=self._start)
-        self.offers = Offers(self.notices, self.clock, self.claimer, capacity, inputs)
+        self.offers = Offers(self.bus, self.clock, self.claimer, capacity, inputs)
 
     def _start(self, stored: Any) -> bool:
         self.started.append(stored)
@@ -63,7 +63,7 @@ def test_a_worker_without_room_looks_when_a_slot_is_free_and_says_that_it_is_ful
     parts.offers.on_offer(7, offer())
     assert parts.started == []
     assert parts.claimer.names == ["expect_more"]
-    assert parts.notices.names == ["post"]
+    assert parts.bus.names == ["post"]
 
 
 def test_the_offer_that_fills_the_worker_makes_it_look_later() -> None:
@@ -87,7 +87,7 @@ def test_a_full_worker_says_so_once() -> None:
     parts = Parts(room=0)
     for key in range(7, 12):
         parts.offers.on_offer(key, offer())
-    assert parts.notices.names == ["post"]
+    assert parts.bus.names == ["post"]
 
 
 async def test_while_calls_wait_in_the_store_no_room_is_announced() -> None:
@@ -128,13 +128,13 @@ async def test_free_slots_are_announced_only_when_they_appear_or_vanish_or_are_m
     parts.offers.announce_changes()
     await parts.clock.run(1.0)
     assert parts.told == [{"t": 2}, {"t": 5}]
-    parts.notices.calls.clear()
+    parts.bus.calls.clear()
     parts.offers.announce_room()
     parts.room = 0
     parts.offers.announce_changes()
-    assert parts.notices.names == ["post"] * 2
-    parts.notices.trouble = "away"
+    assert parts.bus.names == ["post"] * 2
+    parts.bus.trouble = "away"
     parts.offers.announce_room()
-    parts.notices.trouble = None
+    parts.bus.trouble = None
     parts.offers.announce_changes()
-    assert parts.notices.names == ["post"] * 3, "again, after notices were unavailable"
+    assert parts.bus.names == ["post"] * 3, "again, after messages were unavailable"

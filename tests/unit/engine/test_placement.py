@@ -1,4 +1,4 @@
-"""Which worker gets the notice of a call."""
+"""Which worker gets the message of a call."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from clicket.testing import StepClock
 
 
 def placement() -> tuple[Placement, Any, StepClock]:
-    notices: Any = Recorder(me=1, trouble=None)
+    bus: Any = Recorder(me=1, trouble=None)
     clock = StepClock()
-    return Placement(notices, clock), notices, clock
+    return Placement(bus, clock), bus, clock
 
 
 def test_the_worker_with_most_room_for_the_tool_gets_the_call() -> None:
@@ -24,15 +24,15 @@ def test_the_worker_with_most_room_for_the_tool_gets_the_call() -> None:
     assert place.choose("b") < 0, "calls of the other tool use its free slots"
 
 
-def test_without_a_worker_every_process_gets_one_notice() -> None:
-    place, notices, _ = placement()
+def test_without_a_worker_every_process_gets_one_message() -> None:
+    place, bus, _ = placement()
     assert (place.choose("a"), place.choose("a")) == (0, 0)
-    assert notices.names == ["post"]
-    notices.trouble = "away"
+    assert bus.names == ["post"]
+    bus.trouble = "away"
     place.ask_once()
-    notices.trouble = None
+    bus.trouble = None
     place.ask_once()
-    assert notices.names == ["post", "post"], "again, after notices were unavailable"
+    assert bus.names == ["post", "post"], "again, after messages were unavailable"
 
 
 def test_full_workers_are_notified_in_turn_and_one_of_calls_of_the_same_time() -> None:
@@ -57,7 +57,7 @@ def test_a_call_that_ended_makes_room() -> None:
     place.ended(70)
     place.ended(70)
     place.ended(71)
-    assert (place.choose("a"), place.choose("a")) == (5, -5), "once, also if the notice is doubled"
+    assert (place.choose("a"), place.choose("a")) == (5, -5), "once, also if the message is doubled"
 
 
 def test_a_full_worker_is_offered_nothing_until_it_says_that_it_has_room() -> None:

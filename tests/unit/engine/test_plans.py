@@ -34,7 +34,7 @@ def isolated() -> str:
     return ""
 
 
-LIMITS = Settings(max_concurrency=10, worker_threads=4, worker_processes=3).limits
+LIMITS = Settings(max_concurrency=10, worker_threads=4, tool_processes=3).limits
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ async def test_a_decision_on_record_counts_though_its_owner_reads_it_after_the_t
         decided.extend(event.data["by"] for event in events)
         low.journal.wait_for(entry, None)
 
-    low.on_request = apply
+    low.on_signal = apply
     stopping.expire(call, reason)
     await asyncio.gather(*low.spawned)
     await asyncio.sleep(0)

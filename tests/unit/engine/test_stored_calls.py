@@ -14,7 +14,7 @@ from clicket.engine.records.stored_calls import POLL_FIRST, POLL_MOST, Closed, S
 from clicket.errors import NotFound, StoreUnavailable, UsageError
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.ports import NoNotices, OutcomeStats
+from clicket.ports import NoBus, OutcomeStats
 
 
 @tool
@@ -25,9 +25,9 @@ async def echo() -> str:
 def parts(*, closing: bool = False, hears: bool = False) -> tuple[Lower, StoredCalls]:
     low = Lower(echo)
     low.phase.closing = closing
-    notices = NoNotices()
-    notices.trouble = None if hears else "it hears none"  # type: ignore[assignment]
-    return low, StoredCalls(low.store, low.clock, low.phase, notices, spawn=asyncio.ensure_future)
+    bus = NoBus()
+    bus.trouble = None if hears else "it hears none"  # type: ignore[assignment]
+    return low, StoredCalls(low.store, low.clock, low.phase, bus, spawn=asyncio.ensure_future)
 
 
 async def test_one_call_is_found_by_as_much_as_names_it() -> None:
@@ -107,7 +107,7 @@ async def test_news_are_looked_at_without_a_timer_and_without_news_now_and_then(
     assert (stored.followers, low.clock.pending) == ({}, []), "the timer is not set again"
 
 
-async def test_while_notices_arrive_a_call_is_read_when_it_was_followed_for_a_while_and_then_regularly(
+async def test_while_messages_arrive_a_call_is_read_when_it_was_followed_for_a_while_and_then_regularly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     low, stored = parts(hears=True)
@@ -123,8 +123,8 @@ async def test_while_notices_arrive_a_call_is_read_when_it_was_followed_for_a_wh
     early = Follower(stored, first.entry.key)
     await low.clock.run(0.75 * POLL_MOST)
     late = asyncio.ensure_future(anext(aiter(stored.follow(second.entry.key, "b", second.entry.durable))))
-    assert read == [], "a notice will come"
-    low.finish(first)  # and its notice is lost
+    assert read == [], "a message will come"
+    low.finish(first)  # and its message is lost
     await low.clock.run(0.25 * POLL_MOST)
     assert early.task.done()
     assert read == [first.entry.key], "the other one is followed for too short a time"
@@ -138,7 +138,7 @@ async def test_a_late_result_does_not_keep_a_follower_of_an_ended_call() -> None
     low, stored = parts()
     call = low.running("echo")
     low.finish(call)
-    await low.requests.write(low.store.of(call), "late_result", {"output": 1})
+    await low.signals.write(low.store.of(call), "late_result", {"output": 1})
     last = low.store.events_of(call)[-1].seq
     after_the_end = [event async for event in stored.follow(call.entry.key, "a", last)]
     assert after_the_end == []
@@ -167,7 +167,7 @@ class Reads:
         return await self._news(known)
 
 
-async def test_a_call_that_was_given_away_is_read_at_once_if_a_notice_of_it_came_before_its_follower() -> None:
+async def test_a_call_that_was_given_away_is_read_at_once_if_a_message_of_it_came_before_its_follower() -> None:
     low, stored = parts()
     call = low.running("echo")
     given, key = low.store.of(call), call.entry.key
@@ -175,11 +175,11 @@ async def test_a_call_that_was_given_away_is_read_at_once_if_a_notice_of_it_came
     stored.given_away(key)
     early = asyncio.ensure_future(stored.result(given, "a"))
     await low.settle()
-    assert reads.count == 0, "a notice would have brought any news"
+    assert reads.count == 0, "a message would have brought any news"
     low.finish(call)
     stored.on_events(key, "a", low.store.events_of(call)[given.events[-1].seq :])
     await low.settle()
-    assert (early.done(), reads.count) == (True, 0), "the notice contained the outcome"
+    assert (early.done(), reads.count) == (True, 0), "the message contained the outcome"
     late = asyncio.ensure_future(stored.result(given, "a"))
     await low.settle()  # the clock stands still
     assert (late.done(), reads.count) == (True, 1)
@@ -187,7 +187,7 @@ async def test_a_call_that_was_given_away_is_read_at_once_if_a_notice_of_it_came
 
 
 @pytest.mark.parametrize("also", ["nothing", "a hint", "a hint of anything"])
-async def test_a_notice_that_comes_before_the_answer_of_the_commit_is_not_lost(also: str) -> None:
+async def test_a_message_that_comes_before_the_answer_of_the_commit_is_not_lost(also: str) -> None:
     low, stored = parts()
     call = low.running("echo")
     given, key = low.store.of(call), call.entry.key
@@ -235,7 +235,7 @@ async def test_followers_learn_that_the_runtime_closed_also_if_their_read_was_ca
         spawned.append(asyncio.get_running_loop().create_task(work))
 
     low.phase.closing = True
-    stored = StoredCalls(low.store, low.clock, low.phase, NoNotices(), spawn=spawn)
+    stored = StoredCalls(low.store, low.clock, low.phase, NoBus(), spawn=spawn)
     call = low.running("echo")
     followers = [Follower(stored, call.entry.key), Follower(stored, call.entry.key)]
     await low.settle()

@@ -121,7 +121,7 @@ async def test_exit_and_crash(ci: Interpreter) -> None:
     assert [file.name for file in left.files] == ["kept.txt"]
     fresh = await ci.run("import os; print(os.listdir())")
     assert fresh.stdout == "[]\n"
-    assert "exit" in fresh.notices[0]
+    assert "exit" in fresh.warnings[0]
     crashed = await ci.run("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     assert (crashed.status, crashed.reason) == ("crashed", "SIGSEGV")
     assert (await ci.run("1")).value == "1"

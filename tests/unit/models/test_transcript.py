@@ -18,7 +18,7 @@ from clicket.models.anthropic import _Messages
 from clicket.models.connection import Capabilities
 from clicket.models.openai import _Chat
 from clicket.models.responses import Responses
-from clicket.models.transcript import AssistantTurn, Names, as_object, as_object_text, turns
+from clicket.models.transcript import AssistantStep, Names, as_object, as_object_text, in_steps
 
 ANY = st.sampled_from(["", " ", "a", "\ud800 half a character"]) | st.text(st.characters(codec=None), max_size=8)
 IDS = st.sampled_from(["c1", "c2", "", "a.b", "x" * 70]) | ANY
@@ -111,27 +111,27 @@ def test_an_id_that_two_calls_have_is_answered_in_their_order() -> None:
         result("c", "two"),
         result("d", "what"),
     ]
-    turn, stray = turns(spoken, re.compile(r"\w+"))
-    assert isinstance(turn, AssistantTurn)
-    assert [one.content for one in turn.results] == ["one", "two"]
-    assert turn.ids[0] == "c"
-    assert turn.ids[1] != "c"
+    step, stray = in_steps(spoken, re.compile(r"\w+"))
+    assert isinstance(step, AssistantStep)
+    assert [one.content for one in step.results] == ["one", "two"]
+    assert step.ids[0] == "c"
+    assert step.ids[1] != "c"
     assert isinstance(stray, ChatMessage)
     assert "what" in stray.content
 
 
 def test_a_lost_result_is_said_to_be_lost() -> None:
-    (turn,) = turns([assistant(("c", "add", "{}"))], re.compile(r"\w+"))
-    assert isinstance(turn, AssistantTurn)
-    assert turn.results[0].failed
+    (step,) = in_steps([assistant(("c", "add", "{}"))], re.compile(r"\w+"))
+    assert isinstance(step, AssistantStep)
+    assert step.results[0].failed
 
 
 def test_the_same_conversation_has_the_same_ids() -> None:
     """A vendor's prompt cache matches only identical text."""
     spoken = [assistant(("a.b", "add", "{}")), result("a.b", "1")]
     fits = re.compile(r"\w+")
-    first, again = turns(spoken, fits)[0], turns([*spoken, user("Go on."), *spoken], fits)
-    assert isinstance(first, AssistantTurn)
-    assert isinstance(again[0], AssistantTurn)
-    assert isinstance(again[2], AssistantTurn)
+    first, again = in_steps(spoken, fits)[0], in_steps([*spoken, user("Go on."), *spoken], fits)
+    assert isinstance(first, AssistantStep)
+    assert isinstance(again[0], AssistantStep)
+    assert isinstance(again[2], AssistantStep)
     assert first.ids == again[0].ids != again[2].ids

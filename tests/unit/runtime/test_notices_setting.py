@@ -8,14 +8,14 @@ import pytest
 
 from clicket import Settings
 from clicket.errors import UsageError
-from clicket.runtime.compose import open_bus, open_store
+from clicket.runtime.compose import open_carrier, open_store
 
 
 async def test_the_bus_is_chosen_by_its_url() -> None:
-    assert open_bus(Settings()) is None
-    assert open_bus(Settings.load(environ={"CLICKET_NOTICES": "store"})) is None
+    assert open_carrier(Settings()) is None
+    assert open_carrier(Settings.load(environ={"CLICKET_NOTICES": "store"})) is None
     for url in ("nats://127.0.0.1:4222", "redis://127.0.0.1:6379"):
-        bus = open_bus(Settings(notices=url))
+        bus = open_carrier(Settings(notices=url))
         assert bus is not None
         assert bus.name.startswith(url)
 
@@ -23,7 +23,7 @@ async def test_the_bus_is_chosen_by_its_url() -> None:
 @pytest.mark.parametrize("url", ["kafka://there", "nat://127.0.0.1", "stor", ""])
 def test_what_is_no_bus_is_refused_with_what_would_be(url: str) -> None:
     with pytest.raises(UsageError, match="nats://host:4222"):
-        open_bus(Settings(notices=url))
+        open_carrier(Settings(notices=url))
 
 
 @pytest.mark.parametrize("store", ["memory://", "sqlite:///a.db"])
@@ -36,12 +36,12 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "nats", None)
     monkeypatch.delitem(sys.modules, "clicket.stores.bus.nats", raising=False)
     with pytest.raises(UsageError, match=r"clicket\[nats\]"):
-        open_bus(Settings(notices="nats://127.0.0.1:4222"))
+        open_carrier(Settings(notices="nats://127.0.0.1:4222"))
 
 
 async def test_a_password_of_the_bus_is_not_shown() -> None:
     settings = Settings(store="postgresql://db/app", notices="nats://ann:hush@127.0.0.1:4222")
     assert "hush" not in repr(settings)
-    bus = open_bus(settings)
+    bus = open_carrier(settings)
     assert bus is not None
     assert "hush" not in bus.name

@@ -145,10 +145,10 @@ def test_settings_are_frozen_and_arguments_of_the_runtime_win() -> None:
 
 
 def test_limits_carry_every_bound_over() -> None:
-    limits = Settings(max_concurrency=2, max_queue=3, worker_memory=5, cancel_grace=0.1).limits
-    assert (limits.max_concurrency, limits.max_queue, limits.worker_memory) == (2, 3, 5)
+    limits = Settings(max_concurrency=2, max_queue=3, tool_process_memory=5, cancel_grace=0.1).limits
+    assert (limits.max_concurrency, limits.max_queue, limits.tool_process_memory) == (2, 3, 5)
     assert limits.cancel_grace == 0.1
-    memory = Settings().limits.worker_memory
+    memory = Settings().limits.tool_process_memory
     assert memory is None or memory > 0
 
 

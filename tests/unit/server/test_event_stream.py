@@ -13,7 +13,7 @@ from clicket.server.event_stream import Notifier, Reader
 
 
 class Listener(Reader):
-    """A slow reader that records in which turn of the loop it was woken."""
+    """A slow reader that records in which iteration of the loop it was woken."""
 
     def __init__(self, notifier: Notifier, turns: list[int], cost: float = 0.0) -> None:
         super().__init__({}, 0)

@@ -11,7 +11,7 @@ from clicket.kernel import State
 from clicket.model import dump_unit
 from clicket.ports import Append
 from clicket.stores.announcing import Announcer
-from clicket.stores.bus import Notice
+from clicket.stores.bus import BusMessage
 from clicket.testing.store_kit import creation, news
 
 ME, WORKER, GIVER = 1, 2, 3
@@ -21,18 +21,18 @@ class Parts:
     def __init__(self, *, encloses: bool = True, fits: bool = True) -> None:
         self.posted: list[tuple[str, int, int]] = []
         self.sealed: list[tuple[int, list[tuple[str, int]], int]] = []
-        self.waiting: list[Notice] = []
+        self.waiting: list[BusMessage] = []
         self.fits = fits
-        notices: Any = Recorder(me=ME, post=self.post, seal=self.seal)
-        self.announcer = Announcer(notices, encloses=encloses)
+        bus: Any = Recorder(me=ME, post=self.post, seal=self.seal)
+        self.announcer = Announcer(bus, encloses=encloses)
 
     def post(self, kind: str, key: int, to: int = 0, body: bytes = b"", *, soon: bool = True) -> None:
         self.posted.append((kind, key, to))
 
-    def seal(self, to: int, notices: list[Notice], new: int = 0) -> tuple[list[Notice], bytes] | None:
+    def seal(self, to: int, messages: list[BusMessage], new: int = 0) -> tuple[list[BusMessage], bytes] | None:
         if not self.fits:
             return None
-        self.sealed.append((to, [(notice.kind, notice.key) for notice in notices], new))
+        self.sealed.append((to, [(message.kind, message.key) for message in messages], new))
         taken, self.waiting = self.waiting, []
         return taken, b"text"
 
@@ -85,7 +85,7 @@ def test_what_cannot_go_with_the_commit_is_posted_after_it(parts: Parts) -> None
 
 def test_a_message_of_a_unit_that_was_refused_is_not_sent() -> None:
     parts = Parts()
-    parts.waiting = [Notice("health", 0)]
+    parts.waiting = [BusMessage("health", 0)]
     parts.write(given("a"), given("b"), refused=(1,))
     assert parts.posted == [("health", 0, WORKER), ("work", 0, WORKER)], "what waited, and the offer of the other unit"
 

@@ -14,12 +14,12 @@ import pytest
 from tests.kit.waiting import PATIENCE, eventually
 
 from clicket.errors import UsageError
-from clicket.system.bridge import LoopThread, Workers, fulfil, on_loop, on_loop_thread, refuse_running_loop
+from clicket.system.bridge import LoopThread, ThreadPool, fulfil, on_loop, on_loop_thread, refuse_running_loop
 
 
 @pytest.fixture
-def workers() -> Any:
-    made = Workers(3, "clicket-test")
+def thread_pool() -> Any:
+    made = ThreadPool(3, "clicket-test")
     yield made
     made.close()
 
@@ -31,26 +31,28 @@ def loop_thread() -> Any:
     made.close()
 
 
-async def test_a_blocking_function_runs_off_the_loop(workers: Workers) -> None:
-    assert await workers.run(threading.get_ident) != threading.get_ident()
-    assert await workers.run(lambda: 7) == 7
+async def test_a_blocking_function_runs_off_the_loop(thread_pool: ThreadPool) -> None:
+    assert await thread_pool.run(threading.get_ident) != threading.get_ident()
+    assert await thread_pool.run(lambda: 7) == 7
 
 
 @pytest.mark.parametrize(
     "error", [ValueError("x"), SystemExit(3), KeyboardInterrupt(), StopIteration(5), MemoryError()], ids=repr
 )
-async def test_whatever_it_raises_comes_back_and_the_thread_lives_on(workers: Workers, error: BaseException) -> None:
+async def test_whatever_it_raises_comes_back_and_the_thread_lives_on(
+    thread_pool: ThreadPool, error: BaseException
+) -> None:
     def fail() -> None:
         raise error
 
     with pytest.raises((type(error), RuntimeError)):
         async with asyncio.timeout(PATIENCE):
-            await workers.run(fail)
-    assert await workers.run(lambda: "alive") == "alive"
+            await thread_pool.run(fail)
+    assert await thread_pool.run(lambda: "alive") == "alive"
 
 
-async def test_threads_are_started_when_needed_reused_and_never_more_than_the_size(workers: Workers) -> None:
-    names = {await workers.run(lambda: threading.current_thread().name) for _ in range(10)}
+async def test_threads_are_started_when_needed_reused_and_never_more_than_the_size(thread_pool: ThreadPool) -> None:
+    names = {await thread_pool.run(lambda: threading.current_thread().name) for _ in range(10)}
     assert len(names) == 1  # one at a time needs one thread
     gate, inside = threading.Event(), []
 
@@ -59,7 +61,7 @@ async def test_threads_are_started_when_needed_reused_and_never_more_than_the_si
         gate.wait(PATIENCE)
         return threading.current_thread().name
 
-    waiting = [asyncio.ensure_future(workers.run(hold)) for _ in range(8)]
+    waiting = [asyncio.ensure_future(thread_pool.run(hold)) for _ in range(8)]
     await eventually(lambda: len(inside) >= 3)
     assert len(inside) == 3
     gate.set()
@@ -67,37 +69,37 @@ async def test_threads_are_started_when_needed_reused_and_never_more_than_the_si
     assert all(name.startswith("clicket-test-") for name in names)
 
 
-async def test_a_waiter_that_leaves_does_not_stop_the_function(workers: Workers) -> None:
+async def test_a_waiter_that_leaves_does_not_stop_the_function(thread_pool: ThreadPool) -> None:
     gate, done = threading.Event(), []
 
     def work() -> None:
         gate.wait(PATIENCE)
         done.append(True)
 
-    waiting = asyncio.ensure_future(workers.run(work))
+    waiting = asyncio.ensure_future(thread_pool.run(work))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     gate.set()
-    await workers.run(lambda: None)
+    await thread_pool.run(lambda: None)
     await eventually(lambda: done)
 
 
-async def test_done_is_called_on_the_callers_loop(workers: Workers) -> None:
+async def test_done_is_called_on_the_callers_loop(thread_pool: ThreadPool) -> None:
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def done(value: Any, error: BaseException | None) -> None:
         answer.set_result((value, error, threading.get_ident()))
 
-    workers.submit(lambda: "v", done)
+    thread_pool.submit(lambda: "v", done)
     assert await answer == ("v", None, threading.get_ident())
 
 
-async def test_an_idle_thread_keeps_no_result_alive(workers: Workers) -> None:
+async def test_an_idle_thread_keeps_no_result_alive(thread_pool: ThreadPool) -> None:
     class Big: ...
 
-    made = await workers.run(Big)
+    made = await thread_pool.run(Big)
     watch = weakref.ref(made)
     del made
     await asyncio.sleep(0)
@@ -105,20 +107,20 @@ async def test_an_idle_thread_keeps_no_result_alive(workers: Workers) -> None:
 
 
 async def test_closed_workers_take_nothing_and_leave_nothing() -> None:
-    workers = Workers(2, "clicket-test")
-    await asyncio.gather(*(workers.run(lambda: None) for _ in range(4)))
-    workers.close()
+    thread_pool = ThreadPool(2, "clicket-test")
+    await asyncio.gather(*(thread_pool.run(lambda: None) for _ in range(4)))
+    thread_pool.close()
     with pytest.raises(UsageError, match="closed"):
-        await workers.run(lambda: None)
+        await thread_pool.run(lambda: None)
     assert not [t for t in threading.enumerate() if t.name.startswith("clicket-test")]
 
 
 async def test_closing_does_not_wait_for_a_stuck_function() -> None:
-    workers, gate = Workers(1, "clicket-test"), threading.Event()
-    waiting = asyncio.ensure_future(workers.run(lambda: gate.wait(2 * PATIENCE)))
+    thread_pool, gate = ThreadPool(1, "clicket-test"), threading.Event()
+    waiting = asyncio.ensure_future(thread_pool.run(lambda: gate.wait(2 * PATIENCE)))
     await asyncio.sleep(0.01)
     started = time.monotonic()
-    workers.close(patience=0.05)
+    thread_pool.close(patience=0.05)
     assert time.monotonic() - started < PATIENCE
     gate.set()
     assert await waiting
@@ -194,11 +196,11 @@ def test_without_a_loop_nothing_is_refused() -> None:
     refuse_running_loop("This")
 
 
-async def test_which_loop_is_this(workers: Workers, loop_thread: LoopThread) -> None:
+async def test_which_loop_is_this(thread_pool: ThreadPool, loop_thread: LoopThread) -> None:
     loop = asyncio.get_running_loop()
     assert on_loop_thread(loop)
     assert not on_loop_thread(loop_thread.loop)
-    assert not await workers.run(lambda: on_loop_thread(loop))
+    assert not await thread_pool.run(lambda: on_loop_thread(loop))
 
     async def which() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()

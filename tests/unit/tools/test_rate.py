@@ -53,9 +53,9 @@ def test_in_no_time_are_more_tokens_granted_than_the_burst_and_what_came_since(
     for pause, count in steps:
         now += pause
         grant, full_at = take_tokens(full_at, now, rate, burst, count)
-        assert 0 <= grant.granted <= count
+        assert 0 <= grant.count <= count
         assert (grant.wait == 0) == (grant.left > 0)
-        granted.append((now, grant.granted))
+        granted.append((now, grant.count))
     for first, (start, _) in enumerate(granted):
         total = 0
         for at, count in granted[first:]:
@@ -66,12 +66,12 @@ def test_in_no_time_are_more_tokens_granted_than_the_burst_and_what_came_since(
 @given(rate=st.floats(0.01, 1_000), burst=st.integers(1, 50))
 def test_after_the_wait_that_was_said_there_is_a_token(rate: float, burst: int) -> None:
     grant, full_at = take_tokens(0.0, 1_000.0, rate, burst, burst)
-    assert (grant.granted, grant.left) == (burst, 0)
+    assert (grant.count, grant.left) == (burst, 0)
     later, _ = take_tokens(full_at, 1_000.0 + grant.wait + 1e-6, rate, burst, 1)
-    assert later.granted == 1
+    assert later.count == 1
 
 
 def test_a_bucket_from_before_the_clock_was_set_back_is_empty_and_not_in_debt() -> None:
     grant, full_at = take_tokens(9e9, 1_000.0, 10.0, 5, 1)
-    assert (grant.granted, grant.wait) == (0, pytest.approx(0.1))
+    assert (grant.count, grant.wait) == (0, pytest.approx(0.1))
     assert full_at == pytest.approx(1_000.5)

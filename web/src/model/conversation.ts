@@ -49,7 +49,7 @@ export interface Part {
   decision?: Decision;
   /** The call whose result this is (`news`). */
   call?: string;
-  /** Of an answer under way: the fork and the step that it is of. */
+  /** Of an answer under way: the branch and the step that it is of. */
   place?: string;
   /** The answer is still made of its pieces. */
   partial?: boolean;
@@ -238,8 +238,8 @@ export class Conversation {
   }
 }
 
-/** Forks of a turn answer at the same time. */
-const placeOf = (event: AgentEvent): string => `${text(event.data["fork"])}/${event.step}`;
+/** Branches of a turn answer at the same time. */
+const placeOf = (event: AgentEvent): string => `${text(event.data["branch"])}/${event.step}`;
 
 /** A value that says nothing of what it does changes something: instructions, tools, a request. */
 function decisionOf(data: JsonObject): Decision {

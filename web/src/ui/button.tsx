@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { errorText } from "../api/client";
-import { notify } from "./notices";
+import { notify } from "./toasts";
 import { Icon, type IconName } from "./icon";
 
 interface Props {

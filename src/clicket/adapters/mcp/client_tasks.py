@@ -89,7 +89,7 @@ class _UpdateTask(types.Request[_UpdateParams, Literal["tasks/update"]]):
     name_param = "taskId"
 
 
-class _TaskNotice(BaseModel):
+class _TaskNotification(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
 
     task_id: str
@@ -107,9 +107,9 @@ class TaskFollowers:
     def leave(self, id: str) -> None:
         self._followed.pop(id, None)
 
-    async def on_notice(self, notice: _TaskNotice) -> None:
+    async def on_notification(self, notification: _TaskNotification) -> None:
         """A notification about a task that is not followed here is ignored."""
-        changed = self._followed.get(notice.task_id)
+        changed = self._followed.get(notification.task_id)
         if changed is not None:
             changed.set()
 
@@ -128,7 +128,7 @@ class TasksExtension(ClientExtension):
     def notifications(self) -> Sequence[NotificationBinding[Any]]:
         return (
             NotificationBinding(
-                method="notifications/tasks", params_type=_TaskNotice, handler=self._followers.on_notice
+                method="notifications/tasks", params_type=_TaskNotification, handler=self._followers.on_notification
             ),
         )
 

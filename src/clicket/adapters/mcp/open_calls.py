@@ -36,7 +36,7 @@ class OpenCall:
         self.session = session
         self.asked = 0
         self.sampled = 0
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._asking: set[asyncio.Task[InputAnswer]] = set()
 
     def next_key(self) -> str | None:
@@ -63,7 +63,7 @@ class OpenCall:
         return InputAnswer(action="cancel") if task.cancelled() else task.result()
 
     async def _ask(self, question: InputQuestion, timeout: float | None) -> InputAnswer:
-        async with self._turn:
+        async with self._lock:
             return await questions(self.ctx).ask_live(question, timeout)
 
     async def withdraw(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from clicket.agents import Agent, AgentEvent, Message, ThreadView, UserMessage
-from clicket.cli.session import join_declared
+from clicket.cli.context import join_declared
 from clicket.errors import AgentBusy, Conflict, NotFound
 from clicket.kernel import AgentState
 from clicket.model import Event, Record

@@ -55,7 +55,7 @@ class TurnView:
         match event.type:
             case "state" if data["to"] == "running":
                 self.live.think()
-            case "delta" if data["kind"] == "text" and self._streams and not data.get("fork") and not self.live.busy:
+            case "delta" if data["kind"] == "text" and self._streams and not data.get("branch") and not self.live.busy:
                 self.live.stop_thinking()
                 self._write(data["text"])
             case "thought":
@@ -98,7 +98,7 @@ class TurnView:
 
     def _message(self, data: Mapping[str, Any]) -> None:
         text = self._readable(data["text"])
-        if data.get("fork"):
+        if data.get("branch"):
             self.remark(f"  {self._sign('»', '>>')} {one_line(text, 160)}")
             return
         self._last_message = text

@@ -1,4 +1,4 @@
-"""One module per command. A command is a function of a `Session` and its own options; it prints, or raises.
+"""One module per command. A command is a function of a `Context` and its own options; it prints, or raises.
 
 A command's module is imported when the command is used: `clicket --help` only reads the table `COMMANDS`.
 

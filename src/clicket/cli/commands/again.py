@@ -9,15 +9,15 @@ import typer
 from clicket.cli.commands.approve import read_option
 from clicket.cli.commands.call import follow
 from clicket.cli.completion import complete_id
+from clicket.cli.context import Context, find_call
 from clicket.cli.options import CallerOption, ThreadOption
-from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import clean
 
 __all__ = ["again"]
 
 
 async def again(
-    session: Session,
+    context: Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.", autocompletion=complete_id)],
     arguments: Annotated[
         str | None,
@@ -29,10 +29,10 @@ async def again(
     caller: CallerOption = None,
 ) -> None:
     """Run a call again, as a new call, also with other arguments."""
-    terminal = session.terminal
+    terminal = context.terminal
     given = None if arguments is None else read_option(arguments)
-    _ = session.needed_tools  # without tools no call can run here
-    async with session.joined() as runtime:
+    _ = context.needed_tools  # without tools no call can run here
+    async with context.joined() as runtime:
         view, old = await find_call(runtime, id, thread, caller)
         handle = await view.again(old.id, given, thread=old.thread)
         if not terminal.json:

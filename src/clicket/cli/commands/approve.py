@@ -16,10 +16,10 @@ import typer
 from clicket.cli.call_list import call_columns, print_page
 from clicket.cli.columns import Column
 from clicket.cli.completion import complete_waiting
+from clicket.cli.context import Context, find_call, summary_of
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import ago, as_state, decision_on, duration, short
 from clicket.cli.options import CallerOption, ThreadOption
-from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import InvalidInput, UsageError
 from clicket.model import Page, Record
@@ -46,7 +46,7 @@ SeenOption = Annotated[
 
 
 async def approve(
-    session: Session,
+    context: Context,
     id: IdArgument = None,
     arguments: Annotated[
         str | None,
@@ -81,7 +81,7 @@ async def approve(
     terms = {"uses": grant_uses, "seconds": grant_seconds, "thread": grant_thread, "arguments": schema}
     grant = {name: value for name, value in terms.items() if value is not None}
     await _decide(
-        session,
+        context,
         "approved",
         id,
         thread,
@@ -95,7 +95,7 @@ async def approve(
 
 
 async def deny(
-    session: Session,
+    context: Context,
     id: IdArgument = None,
     thread: ThreadOption = None,
     caller: CallerOption = None,
@@ -107,11 +107,11 @@ async def deny(
 
     A question of the tool itself is declined, and the tool goes on without the answer.
     """
-    await _decide(session, "denied", id, thread, caller, by=by, reason=reason, seen=seen)
+    await _decide(context, "denied", id, thread, caller, by=by, reason=reason, seen=seen)
 
 
 async def respond(
-    session: Session,
+    context: Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.", autocompletion=complete_waiting)],
     output: Annotated[str, typer.Argument(metavar="JSON|TEXT|@FILE", help="The output; what is not JSON is text.")],
     thread: ThreadOption = None,
@@ -129,19 +129,19 @@ async def respond(
         answer = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
         answer = text
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         view, record = await find_call(runtime, id, thread, caller)
-        _check_output(session, record, answer)
+        _check_output(context, record, answer)
         approver = Approver(user_name(by))
         done = await respond_as(
             view, record.id, answer, approver, thread=record.thread, reason=reason, seen=seen or approval_hash(record)
         )
         after = await view.get(record.id, thread=record.thread)
-    _report(session.terminal, after, done, "answered", approver.name)
+    _report(context.terminal, after, done, "answered", approver.name)
 
 
 async def _decide(
-    session: Session, decision: str, id: str | None, thread: str | None, caller: str | None, **given: Any
+    context: Context, decision: str, id: str | None, thread: str | None, caller: str | None, **given: Any
 ) -> None:
     arguments = given.pop("arguments", None)
     grant = given.pop("grant", None)
@@ -149,13 +149,13 @@ async def _decide(
     if id is None:
         if arguments is not None or grant is not None or reason:
             raise UsageError(f"name the call: clicket {'approve' if decision == 'approved' else 'deny'} ID …")
-        await _list(session, thread, caller)
+        await _list(context, thread, caller)
         return
     edited = None if arguments is None else read_option(arguments)
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         view, record = await find_call(runtime, id, thread, caller)
         if edited is not None and record.waiting_for == "approval":
-            _validate(session, runtime, record, edited)
+            _validate(context, runtime, record, edited)
         name = user_name(given["by"])
         what = {"thread": record.thread, "reason": reason, "seen": given["seen"] or approval_hash(record)}
         if decision == "approved":
@@ -163,7 +163,7 @@ async def _decide(
         else:
             done = await deny_as(view, record.id, Approver(name), **what)
         after = await view.get(record.id, thread=record.thread)
-    _report(session.terminal, after, done, decision, name)
+    _report(context.terminal, after, done, decision, name)
 
 
 def approval_hash(record: Record) -> str:
@@ -188,17 +188,17 @@ def _json(given: str, option: str) -> Any:
         raise UsageError(f"{option} is not JSON: {error}.") from None
 
 
-def _validate(session: Session, runtime: Runtime, record: Record, given: str) -> None:
+def _validate(context: Context, runtime: Runtime, record: Record, given: str) -> None:
     """Validate edited arguments. The runtime has no tools, so that it takes over no calls; the schema comes from the session's."""
-    runtime.examine(record, given, registry=Registry(session.tools))
+    runtime.examine(record, given, registry=Registry(context.tools))
 
 
-def _check_output(session: Session, record: Record, output: Any) -> None:
-    """Check an answer with the output schema of the session's tool. The runtime has no tools, so that it takes over no calls. An answer
+def _check_output(context: Context, record: Record, output: Any) -> None:
+    """Check an answer with the output schema of the context's tool. The runtime has no tools, so that it takes over no calls. An answer
     to a question of the tool has the question's schema."""
     if question_of(record.approval) is not None:
         return
-    tool = Registry(session.tools).get(record.tool)
+    tool = Registry(context.tools).get(record.tool)
     check = None if tool is None else output_check(tool)
     problems = [] if check is None else check(output)
     if problems:
@@ -236,11 +236,11 @@ def _report(terminal: Terminal, record: Record, done: bool, decision: str, by: s
         raise CallFailed
 
 
-async def _list(session: Session, thread: str | None, caller: str | None) -> None:
-    terminal = session.terminal
+async def _list(context: Context, thread: str | None, caller: str | None) -> None:
+    terminal = context.terminal
     page = Page(items=[])
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             sees = runtime if caller is None else runtime.acting_for(caller)
             page = await sees.history(waiting_for="approval", thread=thread, limit=1_000)
     if terminal.json:

@@ -9,23 +9,23 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.context import Context
 from clicket.cli.formatting import ago, short
-from clicket.cli.session import Session
 from clicket.cli.terminal import clean
 
 __all__ = ["audit"]
 
 
 async def audit(
-    session: Session,
+    context: Context,
     limit: Annotated[int, typer.Option("--limit", "-n", help="At most N entries, newest first.")] = 50,
     before: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only entries older than this one.")] = None,
 ) -> None:
     """List the audit log: who approved, denied, reset or cleared what, and what the policy refused."""
-    terminal = session.terminal
+    terminal = context.terminal
     found: list[dict[str, Any]] = []
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             found = [msgspec.to_builtins(entry) for entry in await runtime.audit.list(limit=limit, before=before)]
     if terminal.json:
         terminal.print_json({"items": found})

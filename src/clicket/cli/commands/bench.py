@@ -13,9 +13,9 @@ import msgspec
 import typer
 from rich.table import Table
 
+from clicket.cli.context import Context
 from clicket.cli.formatting import duration
 from clicket.cli.progress_bar import ProgressBar
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
 from clicket.runtime.runtime import Runtime
 from clicket.runtime.settings import Settings
@@ -45,10 +45,10 @@ async def nothing(number: int) -> int:
 
 
 async def bench(
-    session: Session, seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to measure each row.")] = 1.0
+    context: Context, seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to measure each row.")] = 1.0
 ) -> None:
     """Measure what a call costs here: in memory, on SQLite, and on SQLite with a sync to disk."""
-    terminal = session.terminal
+    terminal = context.terminal
     figures: list[Figure] = []
     with (
         tempfile.TemporaryDirectory(prefix="clicket-bench-") as folder,

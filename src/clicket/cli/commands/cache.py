@@ -9,8 +9,8 @@ import msgspec
 import typer
 from rich.table import Table
 
+from clicket.cli.context import Context
 from clicket.cli.formatting import ago, duration, parse_duration, size
-from clicket.cli.session import Session
 from clicket.cli.terminal import clean
 from clicket.model.ports import CacheStats
 from clicket.runtime.views.cache import CachePage
@@ -22,19 +22,19 @@ TagOption = Annotated[
 ]
 
 
-async def stats(session: Session) -> None:
+async def stats(context: Context) -> None:
     """Show the number and size of cached results, and the hit rate.
 
     The store counts them, for all processes together, since it was made.
     """
-    terminal = session.terminal
+    terminal = context.terminal
     found = CacheStats()
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             found = await runtime.cache.stats()
     lookups = found.hits + found.misses
     rate = found.hits / lookups if lookups else None
-    most = session.settings.cache.max_bytes
+    most = context.settings.cache.max_bytes
     if terminal.json:
         terminal.print_json({**msgspec.to_builtins(found), "hit_rate": rate, "max_bytes": most})
         return
@@ -49,15 +49,15 @@ async def stats(session: Session) -> None:
 
 
 async def list_results(
-    session: Session,
+    context: Context,
     tag: TagOption = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most N results.")] = 100,
 ) -> None:
     """List cached results, those that expire soonest first."""
-    terminal = session.terminal
+    terminal = context.terminal
     page = CachePage(items=[])
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             page = await runtime.cache.list(tag=tag, limit=limit)
     if terminal.json:
         terminal.print_json(msgspec.to_builtins(page))
@@ -82,18 +82,18 @@ async def list_results(
 
 
 async def clear(
-    session: Session,
+    context: Context,
     tag: TagOption = None,
     max_age: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Only results that are older: 90s, 15m, 2h.")
     ] = None,
 ) -> None:
     """Remove cached results: all of them, or those with a tag, or old ones."""
-    terminal = session.terminal
+    terminal = context.terminal
     removed = 0
     seconds = None if max_age is None else parse_duration(max_age)
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             removed = await runtime.cache.clear(tag=tag, max_age=seconds)
     if terminal.json:
         terminal.print_json({"removed": removed, "tag": tag, "max_age": seconds})

@@ -14,9 +14,9 @@ import typer
 
 from clicket.cli.call_progress import CallProgress
 from clicket.cli.completion import complete_tool
+from clicket.cli.context import Context
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import as_state, duration, parse_duration, parse_instant, with_type
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.errors import UsageError
 from clicket.model import ToolResult, result_of
@@ -30,7 +30,7 @@ _PIECE_SIZE = 1024 * 1024
 
 
 async def call(
-    session: Session,
+    context: Context,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.", autocompletion=complete_tool)],
     arguments: Annotated[
         list[str] | None,
@@ -55,13 +55,13 @@ async def call(
     ] = False,
 ) -> None:
     """Run a tool and print its output."""
-    schema: Mapping[str, Any] = next((t.input_schema for t in session.needed_tools if t.name == tool), {})
+    schema: Mapping[str, Any] = next((t.input_schema for t in context.needed_tools if t.name == tool), {})
     given = read_arguments(arguments or [], schema)
     for_attempt = None if timeout is None else parse_duration(timeout)
     for_all = None if deadline is None else parse_duration(deadline)
     later = None if not_before is None else parse_instant(not_before)
-    terminal = session.terminal
-    async with session.joined() as runtime:
+    terminal = context.terminal
+    async with context.joined() as runtime:
         submitting = asyncio.ensure_future(
             runtime.submit(
                 tool,

@@ -11,10 +11,10 @@ import msgspec
 import typer
 
 from clicket.cli.completion import complete_active
+from clicket.cli.context import Context, find_call
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import as_state, pairs_of, parse_duration
 from clicket.cli.options import CallerOption, ThreadOption
-from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import clean
 from clicket.errors import UsageError
 from clicket.kernel import State
@@ -26,7 +26,7 @@ _POLL_EVERY = 0.05
 
 
 async def cancel(
-    session: Session,
+    context: Context,
     id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="The id or its beginning.", autocompletion=complete_active)
     ] = None,
@@ -44,14 +44,14 @@ async def cancel(
     wait: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the outcome.")] = "5s",
 ) -> None:
     """Cancel a call, also one that another process runs, or all that a filter finds."""
-    terminal = session.terminal
+    terminal = context.terminal
     timeout = parse_duration(wait)
     if (id is None) == (not filter):
         raise UsageError("name one call by its id, or several with --filter KEY=VALUE: one of the two.")
     if id is None:
-        await _cancel_all(session, filter or [], reason, dry=dry, caller=caller, thread=thread)
+        await _cancel_all(context, filter or [], reason, dry=dry, caller=caller, thread=thread)
         return
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         view, record = await find_call(runtime, id, thread, caller)
         asked = await view.cancel(record.id, thread=record.thread, reason=reason)
         state = await view.state(record.id, thread=record.thread)
@@ -87,12 +87,12 @@ async def cancel(
         raise CallFailed
 
 
-async def _cancel_all(session: Session, given: list[str], reason: str, *, dry: bool, **named: str | None) -> None:
+async def _cancel_all(context: Context, given: list[str], reason: str, *, dry: bool, **named: str | None) -> None:
     which = {**_filter_of(given), **{name: value for name, value in named.items() if value is not None}}
     done = matched = 0
     failures: list[BulkFailure] = []
     cursor = None
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         while True:
             step = await runtime.bulk("cancel", filter=which, reason=reason, dry=dry, cursor=cursor)
             done, matched, failures, cursor = (
@@ -103,7 +103,7 @@ async def _cancel_all(session: Session, given: list[str], reason: str, *, dry: b
             )
             if cursor is None:
                 break
-    terminal = session.terminal
+    terminal = context.terminal
     if terminal.json:
         terminal.print_json(
             {"matched": matched, "cancelled": done, "dry": dry, "failures": msgspec.to_builtins(failures)}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clicket.cli.context import Context
 from clicket.cli.errors import INTERRUPTED, CallFailed
-from clicket.cli.session import Session
 from clicket.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _NO_MODEL = (
 
 
 def chat(
-    session: Session,
+    context: Context,
     message: Annotated[
         list[str] | None,
         typer.Argument(
@@ -82,15 +82,15 @@ def chat(
     from clicket.cli.chat.keyboard import can_ask
     from clicket.cli.chat.prompt import Prompt
 
-    session.terminal.lines = True
+    context.terminal.lines = True
     given = {"model": model or None, "system": system, "kind": "plan" if plan else None, "max_steps": max_steps}
-    runtime = session.runtime()
+    runtime = context.runtime()
     declared = _declared(runtime, agent, {name: value for name, value in given.items() if value is not None})
     text = _message(message or [], interactive=can_ask())
     if id is not None and text is None:
         raise UsageError("--id belongs to one message: clicket chat MESSAGE --id TEXT.")
     with AgentRunner(runtime, declared.on) as runner:
-        conversation = Conversation(runner, session.terminal, thread)
+        conversation = Conversation(runner, context.terminal, thread)
         if text is None:
             paths = [str(path) for path in attach or ()]
             Prompt(conversation, model=str(getattr(declared.model, "name", "")), attached=paths).run()

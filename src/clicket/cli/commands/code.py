@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clicket.cli.context import Context
 from clicket.cli.errors import INTERRUPTED, CallFailed
 from clicket.cli.formatting import parse_duration, parse_size
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
 from clicket.errors import UsageError
 
@@ -34,7 +34,7 @@ _MISSED = re.compile(r"\[Errno 2\] .*: '(\w[\w. -]{0,80}+)'$")
 
 
 async def code(
-    session: Session,
+    context: Context,
     file: Annotated[
         str | None, typer.Argument(metavar="[FILE | -]", help="A Markdown or Python file, or - for stdin.")
     ] = None,
@@ -78,7 +78,7 @@ async def code(
     from clicket.cli.notebook_view import NotebookView
     from clicket.interpreter import Interpreter
 
-    terminal = session.terminal
+    terminal = context.terminal
     terminal.lines = stream
     task = _read(file, text)
     files = {path.name: path for path in map(_readable, given or ())}

@@ -8,14 +8,14 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from clicket.cli.session import Session
+from clicket.cli.context import Context
 
 __all__ = ["config"]
 
 
-def config(session: Session) -> None:
+def config(context: Context) -> None:
     """Show each setting and the source of its value."""
-    terminal, settings = session.terminal, session.settings
+    terminal, settings = context.terminal, context.settings
     values = settings.shown()
     if terminal.json:
         terminal.print_json(

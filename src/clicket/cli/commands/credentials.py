@@ -14,8 +14,8 @@ from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
 from clicket.cli.commands.approve import user_name
+from clicket.cli.context import Context
 from clicket.cli.formatting import ago, duration, parse_duration, short
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import UsageError
 from clicket.model.credential import Credential
@@ -34,35 +34,35 @@ _Caller = Annotated[
 
 
 @asynccontextmanager
-async def _open(session: Session) -> AsyncIterator[Runtime]:
+async def _open(context: Context) -> AsyncIterator[Runtime]:
     """A runtime over the store, which is made if it does not exist: credentials may be put before the first call."""
-    if session.settings.store.startswith("memory:"):
+    if context.settings.store.startswith("memory:"):
         raise UsageError("a store in memory is lost when this command ends. Pass --store with one to share.")
-    async with Runtime((), settings=session.settings) as runtime:
+    async with Runtime((), settings=context.settings) as runtime:
         yield runtime
 
 
 async def list_credentials(
-    session: Session,
+    context: Context,
     caller: Annotated[str | None, typer.Option("--caller", metavar="NAME", help="Only those of this caller.")] = None,
 ) -> None:
     """List credentials of callers, without their secrets."""
     found: Sequence[Credential] = ()
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             found = await runtime.credentials.list(caller=caller)
-    if session.terminal.json:
-        session.terminal.print_json({"items": msgspec.to_builtins(found)})
+    if context.terminal.json:
+        context.terminal.print_json({"items": msgspec.to_builtins(found)})
     elif found:
-        _print(session.terminal, found)
+        _print(context.terminal, found)
     else:
-        session.terminal.say(
+        context.terminal.say(
             "there are no credentials. `clicket credentials put PROVIDER` adds one.", style="bright_black"
         )
 
 
 async def put(
-    session: Session,
+    context: Context,
     provider: _Provider,
     caller: _Caller = "",
     expires: Annotated[
@@ -75,41 +75,41 @@ async def put(
     """
     secret = _read_secret(provider)
     ends = None if expires is None else time.time() + parse_duration(expires)
-    async with _open(session) as runtime:
+    async with _open(context) as runtime:
         kept = await runtime.credentials.put(provider, secret, caller=caller, expires_at=ends, by=user_name(None))
-    if session.terminal.json:
-        session.terminal.print_json(msgspec.to_builtins(kept))
+    if context.terminal.json:
+        context.terminal.print_json(msgspec.to_builtins(kept))
     else:
-        session.terminal.say(f"the credential for {clean(provider)} of {_shown(caller)} is kept.")
+        context.terminal.say(f"the credential for {clean(provider)} of {_shown(caller)} is kept.")
 
 
 async def revoke(
-    session: Session,
+    context: Context,
     provider: _Provider,
     caller: _Caller = "",
     by: Annotated[str | None, typer.Option(metavar="NAME", help="Who revokes it; default: your user name.")] = None,
 ) -> None:
     """Delete a credential's secret. Calls that run keep what they have; the next call waits."""
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         gone = await runtime.credentials.revoke(provider, caller=caller, by=user_name(by))
-    if session.terminal.json:
-        session.terminal.print_json(msgspec.to_builtins(gone))
+    if context.terminal.json:
+        context.terminal.print_json(msgspec.to_builtins(gone))
     else:
-        session.terminal.say(f"the credential for {clean(provider)} of {_shown(caller)} is deleted.")
+        context.terminal.say(f"the credential for {clean(provider)} of {_shown(caller)} is deleted.")
 
 
-async def link(session: Session, provider: _Provider, caller: _Caller = "") -> None:
+async def link(context: Context, provider: _Provider, caller: _Caller = "") -> None:
     """Print a link to the server's page on which a person connects an account. It works once.
 
     Needs public_url and secret_key in the settings, and a running server.
     """
-    async with _open(session) as runtime:
+    async with _open(context) as runtime:
         made = await runtime.credentials.link(provider, caller=caller)
-    if session.terminal.json:
-        session.terminal.print_json(msgspec.to_builtins(made))
+    if context.terminal.json:
+        context.terminal.print_json(msgspec.to_builtins(made))
     else:
-        session.terminal.say(f"works once, for {duration(made.expires_at - time.time())}:", style="bright_black")
-        session.terminal.out.print(made.url, soft_wrap=True, highlight=False, markup=False)
+        context.terminal.say(f"works once, for {duration(made.expires_at - time.time())}:", style="bright_black")
+        context.terminal.out.print(made.url, soft_wrap=True, highlight=False, markup=False)
 
 
 def _read_secret(provider: str) -> str:

@@ -11,10 +11,10 @@ from rich.text import Text
 from clicket.cli.call_list import call_columns, print_page
 from clicket.cli.columns import Column
 from clicket.cli.completion import complete_id, complete_tool
+from clicket.cli.context import Context, find_call
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import ago, as_state, short
 from clicket.cli.options import CallerOption, OnlyThreadOption, ThreadOption
-from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import ClicketError
 from clicket.runtime.calls.dead_letters import DeadPage
@@ -23,7 +23,7 @@ __all__ = ["dead", "requeue"]
 
 
 async def dead(
-    session: Session,
+    context: Context,
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
     thread: OnlyThreadOption = None,
     caller: CallerOption = None,
@@ -35,10 +35,10 @@ async def dead(
 
     `clicket requeue ID` runs one again. Look at the cause first: `clicket show ID`.
     """
-    terminal = session.terminal
+    terminal = context.terminal
     page = DeadPage(items=[])
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             sees = runtime if caller is None else runtime.acting_for(caller)
             page = await sees.dead(tool=tool, thread=thread, limit=limit, cursor=cursor, requeued=requeued)
     if terminal.json:
@@ -65,7 +65,7 @@ def _print(terminal: Terminal, page: DeadPage) -> None:
 
 
 async def requeue(
-    session: Session,
+    context: Context,
     ids: Annotated[
         list[str],
         typer.Argument(metavar="ID...", help="Calls; the beginning of an id is enough.", autocompletion=complete_id),
@@ -80,10 +80,10 @@ async def requeue(
     """
     from clicket.runtime.runtime import Runtime
 
-    tools, terminal = session.needed_tools, session.terminal
+    tools, terminal = context.needed_tools, context.terminal
     made: list[dict[str, Any]] = []
     failed: ClicketError | None = None
-    async with Runtime(tools, settings=session.settings.replace(engine="workers")) as runtime:
+    async with Runtime(tools, settings=context.settings.replace(engine="workers")) as runtime:
         for id in ids:
             try:
                 view, old = await find_call(runtime, id, thread, caller)

@@ -15,10 +15,10 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.context import Context
 from clicket.cli.doctor_checks import Check, oauth_check, sandbox_check, store_checks
 from clicket.cli.errors import UNREACHABLE, CallFailed
 from clicket.cli.formatting import duration, short
-from clicket.cli.session import Session
 from clicket.errors import ClicketError
 from clicket.runtime.runtime import Runtime
 from clicket.runtime.settings import Settings
@@ -44,11 +44,11 @@ async def echo(text: str) -> str:
     return text
 
 
-async def doctor(session: Session) -> None:
+async def doctor(context: Context) -> None:
     """Check this machine and this configuration, and advise on what is wrong."""
-    terminal = session.terminal
+    terminal = context.terminal
     checks: list[Check] = []
-    async for check in _checks(session):
+    async for check in _checks(context):
         checks.append(check)
         if not terminal.json:
             mark, style = _MARKS[check.verdict]
@@ -77,22 +77,22 @@ async def doctor(session: Session) -> None:
         raise CallFailed
 
 
-async def _checks(session: Session) -> AsyncIterator[Check]:
+async def _checks(context: Context) -> AsyncIterator[Check]:
     yield _python()
     yield _clicket()
     yield _sqlite()
-    yield _settings(session)
-    yield _tools(session)
-    async for check in store_checks(session):
+    yield _settings(context)
+    yield _tools(context)
+    async for check in store_checks(context):
         yield check
-    if session.settings.oauth:
-        yield await _guarded("oauth", lambda: oauth_check(session.settings))
+    if context.settings.oauth:
+        yield await _guarded("oauth", lambda: oauth_check(context.settings))
     yield await _guarded("write and read", _probe)
     yield await _guarded("process isolation", _isolation)
     yield await _guarded("code sandbox", sandbox_check)
     yield await _event_loop()
     yield _extras()
-    yield _terminal(session)
+    yield _terminal(context)
 
 
 async def _guarded(name: str, check: Callable[[], Awaitable[Check]]) -> Check:
@@ -130,16 +130,16 @@ def _sqlite() -> Check:
     return Check(name="SQLite", found=f"{found}, has the WAL-reset fix")
 
 
-def _settings(session: Session) -> Check:
-    given = session.settings.origins
+def _settings(context: Context) -> Check:
+    given = context.settings.origins
     sources = sorted(set(given.values()))
     found = f"{len(given)} set, by {', '.join(sources)}" if given else "all defaults"
     return Check(name="settings", found=f"{found}; `clicket config` shows each")
 
 
-def _tools(session: Session) -> Check:
+def _tools(context: Context) -> Check:
     try:
-        names = [each.name for each in session.tools]
+        names = [each.name for each in context.tools]
     except ClicketError as error:
         return Check(name="tools", verdict="fail", found=error.message)
     if not names:
@@ -218,10 +218,10 @@ def _version(name: str) -> str:
         return "(not installed)"
 
 
-def _terminal(session: Session) -> Check:
-    out = session.terminal.out
+def _terminal(context: Context) -> Check:
+    out = context.terminal.out
     colours = out.color_system or "no colours"
     kind = f"{out.width} × {out.height}, {colours}" if out.is_terminal else "output is not a terminal"
     advice = "Set LANG to a UTF-8 locale to see charts and marks properly."
-    limited = session.terminal.plain and out.is_terminal
+    limited = context.terminal.plain and out.is_terminal
     return Check.warn_if(limited, name="terminal", found=f"{kind}, {sys.stdout.encoding}", advice=advice)

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from clicket.cli.commands.approve import read_option
-from clicket.cli.session import Session
+from clicket.cli.context import Context
 from clicket.cli.terminal import clean
 from clicket.errors import UsageError
 from clicket.model.codec import decode
@@ -25,7 +25,7 @@ TokenArgument = Annotated[
 
 
 async def complete(
-    session: Session,
+    context: Context,
     token: TokenArgument,
     output: Annotated[
         str | None, typer.Option(metavar="JSON|@FILE", help="The output; default: what was streamed into the call.")
@@ -36,13 +36,13 @@ async def complete(
     A token completes or fails its call once.
     """
     given = None if output is None else _json(read_option(output))
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         id = await runtime.complete(_read(token), given)
-    _report(session, id, "completed")
+    _report(context, id, "completed")
 
 
 async def fail(
-    session: Session,
+    context: Context,
     token: TokenArgument,
     error: Annotated[str, typer.Option(metavar="TEXT", help="Why it failed, for the caller and the model.")],
     type: Annotated[str, typer.Option(metavar="NAME", help="The type of the error.")] = "ExternalError",
@@ -51,9 +51,9 @@ async def fail(
 
     It counts as a failure of the tool.
     """
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         id = await runtime.fail(_read(token), error, type=type)
-    _report(session, id, "failed")
+    _report(context, id, "failed")
 
 
 def _read(token: str) -> str:
@@ -67,8 +67,8 @@ def _json(text: str) -> object:
         raise UsageError(f'--output must be JSON, such as {{"id": 7}} or "done" in quotes: {error}.') from None
 
 
-def _report(session: Session, id: str, what: str) -> None:
-    if session.terminal.json:
-        session.terminal.print_json({"id": id, "result": what})
+def _report(context: Context, id: str, what: str) -> None:
+    if context.terminal.json:
+        context.terminal.print_json({"id": id, "result": what})
     else:
-        session.terminal.say(f"{clean(id)}: {what} from outside; the result is on record.")
+        context.terminal.say(f"{clean(id)}: {what} from outside; the result is on record.")

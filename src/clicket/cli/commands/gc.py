@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from clicket.cli.context import Context
 from clicket.cli.formatting import duration, parse_duration, parse_size, size
 from clicket.cli.progress_bar import ProgressBar
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
 from clicket.model.ports import Keep, Sweep
 from clicket.runtime.runtime import Runtime
@@ -22,7 +22,7 @@ _LINE_EVERY = 1.0
 
 
 async def gc(
-    session: Session,
+    context: Context,
     older_than: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Remove calls that ended longer ago: 24h, 7d; default: `retention`."),
@@ -50,8 +50,8 @@ async def gc(
     ] = False,
 ) -> None:
     """Remove ended calls and their artifacts that are older than the retention, or exceed another limit."""
-    terminal = session.terminal
-    age = session.settings.retention.age if older_than is None else parse_duration(older_than)
+    terminal = context.terminal
+    age = context.settings.retention.age if older_than is None else parse_duration(older_than)
     given = {
         "calls": keep_calls,
         "bytes": None if keep_bytes is None else parse_size(keep_bytes),
@@ -61,8 +61,8 @@ async def gc(
     swept = Sweep()
     keep = Keep(**given)
     freed = None
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             bounds = {name: value for name, value in given.items() if value is not None}
             keep = msgspec.structs.replace(runtime.retention(time.time() - age), **bounds)
             swept = await _sweep(runtime, keep, terminal, dry=dry_run)

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
 from clicket.cli.commands.approve import user_name
+from clicket.cli.context import Context
 from clicket.cli.formatting import ago, duration, short
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import NotFound, UsageError
 from clicket.model.grant import Grant, GrantState
@@ -26,7 +26,7 @@ STATE_STYLES: dict[GrantState, str] = {
 
 
 async def list_grants(
-    session: Session,
+    context: Context,
     tool: Annotated[str | None, typer.Option("--tool", metavar="NAME", help="Only grants for this tool.")] = None,
     every: Annotated[
         bool, typer.Option("--all", "-a", help="Also those that were used up, expired or revoked.")
@@ -37,30 +37,30 @@ async def list_grants(
     `clicket approve ID --grant-uses 10` gives one.
     """
     found: Sequence[Grant] = ()
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             found = await runtime.grants.list(tool=tool, state=None if every else "active")
-    if session.terminal.json:
-        session.terminal.print_json({"items": msgspec.to_builtins(found)})
+    if context.terminal.json:
+        context.terminal.print_json({"items": msgspec.to_builtins(found)})
     elif found:
-        _print(session.terminal, found)
+        _print(context.terminal, found)
     else:
-        session.terminal.say("no grant is in force." if not every else "there are no grants.", style="bright_black")
+        context.terminal.say("no grant is in force." if not every else "there are no grants.", style="bright_black")
 
 
 async def revoke(
-    session: Session,
+    context: Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="The grant's id, or its beginning.")],
     by: Annotated[str | None, typer.Option(metavar="NAME", help="Who revokes it; default: your user name.")] = None,
 ) -> None:
     """Revoke a grant: at once, for every process over this store."""
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         known = [grant.id for grant in await runtime.grants.list()]
         grant = await runtime.grants.revoke(_resolved(id, known), by=user_name(by))
-    if session.terminal.json:
-        session.terminal.print_json(msgspec.to_builtins(grant))
+    if context.terminal.json:
+        context.terminal.print_json(msgspec.to_builtins(grant))
     else:
-        session.terminal.say(f"grant {grant.id} for {clean(grant.tool)} is revoked; it was used {grant.used} times.")
+        context.terminal.say(f"grant {grant.id} for {clean(grant.tool)} is revoked; it was used {grant.used} times.")
 
 
 def _resolved(prefix: str, known: Sequence[str]) -> str:

@@ -11,10 +11,10 @@ import msgspec
 import typer
 from rich.table import Table
 
+from clicket.cli.context import Context
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import ago, short, size
 from clicket.cli.progress_bar import ProgressBar
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import NotFound, UsageError
 from clicket.model.tool_tables import INDEX, SearchTable
@@ -32,7 +32,7 @@ _MAX_REASONS, _MAX_PATHS = 12, 3
 
 
 def index(
-    session: Session,
+    context: Context,
     folders: Annotated[
         list[Path] | None,
         typer.Argument(metavar="FOLDER", help="Folders or files; default: those that are in the index."),
@@ -59,7 +59,7 @@ def index(
 
     Hidden files and folders, node_modules, __pycache__ and site-packages are left out; links are not followed.
     """
-    declared = session.settings.search or SearchTable()
+    declared = context.settings.search or SearchTable()
     path = index or Path(declared.index)
     if status and remove:
         raise UsageError("--status changes nothing; leave it out to use --remove.")
@@ -68,12 +68,12 @@ def index(
             raise NotFound(f"there is no index {path}. Make one with: clicket index FOLDER.")
         with _opened(path) as opened:
             if status:
-                _show(session.terminal, path, opened)
+                _show(context.terminal, path, opened)
             else:
-                _remove(session.terminal, path, opened, folders or [])
+                _remove(context.terminal, path, opened, folders or [])
         return
     wanted = embedder or declared.embedder
-    _update(session.terminal, path, folders or [], only, exclude, embedder=wanted)
+    _update(context.terminal, path, folders or [], only, exclude, embedder=wanted)
 
 
 def _opened(path: Path, **options: Any) -> Index:

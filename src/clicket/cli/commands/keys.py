@@ -12,9 +12,9 @@ import typer
 from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
+from clicket.cli.context import Context
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import ago, parse_duration, short
-from clicket.cli.session import Session
 from clicket.errors import UsageError
 from clicket.runtime.runtime import Runtime
 from clicket.server import keys
@@ -26,18 +26,18 @@ _COLOURS = {"valid": "green", "revoked": "red", "expired": "yellow"}
 
 
 @asynccontextmanager
-async def _open(session: Session) -> AsyncIterator[Runtime]:
+async def _open(context: Context) -> AsyncIterator[Runtime]:
     """A runtime over the store, which is made if it does not exist: keys may be made before the first call."""
-    if session.settings.store.startswith("memory:"):
+    if context.settings.store.startswith("memory:"):
         raise UsageError(
             "a store in memory is lost when this command ends. Pass --store, or set CLICKET_API_KEYS for the server."
         )
-    async with Runtime((), settings=session.settings) as runtime:
+    async with Runtime((), settings=context.settings) as runtime:
         yield runtime
 
 
 async def create(
-    session: Session,
+    context: Context,
     name: Annotated[str, typer.Option("--name", "-n", help="The name of the key's owner.")],
     scopes: Annotated[
         str, typer.Option("--scopes", "-s", metavar="LIST", help="read, call, approve, admin; separated by commas.")
@@ -53,10 +53,10 @@ async def create(
 
     Keys of the same name or holder belong to one person, who may not approve the calls that any of them made.
     """
-    terminal = session.terminal
+    terminal = context.terminal
     now = time.time()
     until = None if expires is None else now + parse_duration(expires)
-    async with _open(session) as runtime:
+    async with _open(context) as runtime:
         made, text = await keys.create(
             runtime.store, name=name, scopes=scopes.split(","), now=now, expires_at=until, holder=holder
         )
@@ -68,13 +68,13 @@ async def create(
     terminal.write(text + "\n")
 
 
-async def list_keys(session: Session) -> None:
+async def list_keys(context: Context) -> None:
     """List the keys, without their secrets."""
-    terminal = session.terminal
+    terminal = context.terminal
     now = time.time()
     found: list[Key] = []
-    if session.store_exists:
-        async with _open(session) as runtime:
+    if context.store_exists:
+        async with _open(context) as runtime:
             found = await keys.listed(runtime.store)
     if terminal.json:
         terminal.print_json([_shown(key, now) for key in found])
@@ -101,12 +101,12 @@ def _state(key: Key, now: float) -> Text:
 
 
 async def revoke(
-    session: Session,
+    context: Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as `clicket keys list` shows it.")],
 ) -> None:
     """Revoke a key: at once, for every server over this store."""
-    terminal = session.terminal
-    async with _open(session) as runtime:
+    terminal = context.terminal
+    async with _open(context) as runtime:
         key, done = await keys.revoke(runtime.store, id, now=time.time())
         if done:
             await runtime.audit.record("key.revoked", key=key.id, name=key.name)

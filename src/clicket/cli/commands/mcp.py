@@ -15,9 +15,9 @@ import msgspec
 import typer
 from rich.table import Table
 
+from clicket.cli.context import Context, join_declared
 from clicket.cli.errors import UNREACHABLE, CallFailed
 from clicket.cli.formatting import short
-from clicket.cli.session import Session, join_declared
 from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import clean
 from clicket.errors import RetryableError, UsageError
@@ -27,7 +27,7 @@ __all__ = ["mcp"]
 
 
 async def mcp(
-    session: Session,
+    context: Context,
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -45,32 +45,32 @@ async def mcp(
     tools of another server; CLICKET_API_KEY is sent to a URL.
     """
     if not words:
-        await _serve(session)
+        await _serve(context)
     elif words[0] == "tools" and len(words) > 1:
-        await _list(session, words[1:])
+        await _list(context, words[1:])
     else:
         raise UsageError("clicket mcp takes no arguments, or `tools` and a server: its URL, or -- and its command.")
 
 
-async def _serve(session: Session) -> None:
+async def _serve(context: Context) -> None:
     from clicket.adapters.mcp.stdio import serve_stdio, unless_client_leaves
     from clicket.telemetry.logs import SecretHidingFormatter
 
-    if session.terminal.json:
+    if context.terminal.json:
         raise UsageError("clicket mcp writes MCP messages to stdout; leave out --json.")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(SecretHidingFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s")))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     with redirect_stdout(sys.stderr):
-        _ = session.tools  # their modules may print when they are imported
+        _ = context.tools  # their modules may print when they are imported
     with ShutdownSignals() as shutdown:
-        async with session.runtime() as runtime:
+        async with context.runtime() as runtime:
             # A client that has closed stdin still gets its responses, but no server is waited for.
             await shutdown.run_until_requested(unless_client_leaves(join_declared(runtime)))
             if shutdown.signal is None:
                 tools = await runtime.tools()
                 store = runtime.store
-                session.terminal.say(f"clicket mcp: {len(tools)} tools, {store.url}, durability {store.durability}")
+                context.terminal.say(f"clicket mcp: {len(tools)} tools, {store.url}, durability {store.durability}")
                 await _serve_until_signal(serve_stdio(runtime), runtime, shutdown)
     if shutdown.signal is not None:
         raise KeyboardInterrupt
@@ -91,7 +91,7 @@ async def _serve_until_signal(serving: Coroutine[Any, Any, None], runtime: Runti
     signal.raise_signal(number)
 
 
-async def _list(session: Session, server: list[str]) -> None:
+async def _list(context: Context, server: list[str]) -> None:
     from clicket.adapters.mcp import McpServer
 
     is_url = server[0].startswith(("http://", "https://"))
@@ -105,13 +105,13 @@ async def _list(session: Session, server: list[str]) -> None:
         async with there:
             tools = await there.tools()
     except RetryableError as error:
-        if session.terminal.json:
-            session.terminal.print_json({"error": {"code": "unreachable", "message": error.message}})
+        if context.terminal.json:
+            context.terminal.print_json({"error": {"code": "unreachable", "message": error.message}})
         else:
-            session.terminal.complain("unreachable", error.message)
+            context.terminal.complain("unreachable", error.message)
         raise CallFailed(UNREACHABLE) from None
-    if session.terminal.json:
-        session.terminal.print_json([_facts(tool) for tool in tools])
+    if context.terminal.json:
+        context.terminal.print_json([_facts(tool) for tool in tools])
         return
     table = Table(box=None, pad_edge=False)
     for heading in ("tool", "hints", "description"):
@@ -119,7 +119,7 @@ async def _list(session: Session, server: list[str]) -> None:
     for tool in tools:
         hints = [name for name in ("read_only", "idempotent") if getattr(tool.options, name)]
         table.add_row(clean(tool.remote_name), " ".join(hints), short(clean(tool.description), 80))
-    session.terminal.out.print(table)
+    context.terminal.out.print(table)
 
 
 def _facts(tool: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import typer
 
 from clicket.cli.columns import Column, fitted
 from clicket.cli.commands.approve import user_name
+from clicket.cli.context import Context
 from clicket.cli.formatting import ago, short
-from clicket.cli.session import Session
 from clicket.cli.terminal import clean
 from clicket.model.fact import Fact
 
@@ -26,7 +26,7 @@ _By = Annotated[str | None, typer.Option(metavar="NAME", help="Who does it; defa
 
 
 async def list_facts(
-    session: Session,
+    context: Context,
     caller: _Caller = "",
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="NAME", help="Only what this agent remembers for itself.")
@@ -34,10 +34,10 @@ async def list_facts(
 ) -> None:
     """List what agents remember about a caller."""
     found: Sequence[Fact] = ()
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             found = await runtime.memory.list(caller=caller, agent=agent)
-    terminal = session.terminal
+    terminal = context.terminal
     if terminal.json:
         terminal.print_json({"items": msgspec.to_builtins(found)})
     elif not found:
@@ -55,32 +55,32 @@ async def list_facts(
 
 
 async def edit_fact(
-    session: Session,
+    context: Context,
     id: _Id,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The new text.")],
     caller: _Caller = "",
     by: _By = None,
 ) -> None:
     """Replace the text of a fact. The next turns read the new one."""
-    async with session.watcher() as runtime:
-        _show(session, await runtime.memory.edit(id, text, caller=caller, by=user_name(by)), "changed")
+    async with context.watcher() as runtime:
+        _show(context, await runtime.memory.edit(id, text, caller=caller, by=user_name(by)), "changed")
 
 
-async def forget_fact(session: Session, id: _Id, caller: _Caller = "", by: _By = None) -> None:
+async def forget_fact(context: Context, id: _Id, caller: _Caller = "", by: _By = None) -> None:
     """Forget one fact."""
-    async with session.watcher() as runtime:
-        _show(session, await runtime.memory.forget(id, caller=caller, by=user_name(by)), "forgotten")
+    async with context.watcher() as runtime:
+        _show(context, await runtime.memory.forget(id, caller=caller, by=user_name(by)), "forgotten")
 
 
-def _show(session: Session, fact: Fact, what: str) -> None:
-    if session.terminal.json:
-        session.terminal.print_json(msgspec.to_builtins(fact))
+def _show(context: Context, fact: Fact, what: str) -> None:
+    if context.terminal.json:
+        context.terminal.print_json(msgspec.to_builtins(fact))
     else:
-        session.terminal.say(f"fact {fact.id} is {what}: {clean(fact.text)}")
+        context.terminal.say(f"fact {fact.id} is {what}: {clean(fact.text)}")
 
 
 async def forget(
-    session: Session,
+    context: Context,
     caller: Annotated[str, typer.Argument(metavar="CALLER", help="The id of an API key; '' is the program itself.")],
     by: _By = None,
 ) -> None:
@@ -88,17 +88,17 @@ async def forget(
 
     It is refused while a call of the caller has not ended. After a kill, run it again.
     """
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         report = await runtime.forget(caller=caller, by=user_name(by))
-    if session.terminal.json:
-        session.terminal.print_json(msgspec.to_builtins(report))
+    if context.terminal.json:
+        context.terminal.print_json(msgspec.to_builtins(report))
         return
     counts = {
         "threads": report.threads, "calls": report.calls, "facts": report.facts, "artifacts": report.artifacts,
         "queued messages": report.messages,
     }  # fmt: skip
     said = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-    session.terminal.say(f"{clean(caller) or 'the program itself'} is forgotten: {said}.")
+    context.terminal.say(f"{clean(caller) or 'the program itself'} is forgotten: {said}.")
     if report.remaining:
         left = ", ".join(f"{count} {what}" for what, count in report.remaining.items())
-        session.terminal.say(f"left alone: {left}. Their own commands remove them.", style="yellow")
+        context.terminal.say(f"left alone: {left}. Their own commands remove them.", style="yellow")

@@ -13,8 +13,8 @@ from rich.text import Text
 from clicket.cli.call_list import print_page
 from clicket.cli.columns import Column
 from clicket.cli.commands.approve import user_name
+from clicket.cli.context import Context
 from clicket.cli.formatting import ago, short
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.errors import NotFound, UsageError
 from clicket.model.notice import Notice, NoticePage
@@ -27,7 +27,7 @@ _LEAST = 16
 
 
 async def notices(
-    session: Session,
+    context: Context,
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -49,20 +49,20 @@ async def notices(
     action, *ids = words or ["list"]
     if action == "list" and not ids:
         state = "failed" if failed else "pending" if pending else None
-        await _list(session, {"state": state, "type": kind, "limit": limit, "cursor": cursor})
+        await _list(context, {"state": state, "type": kind, "limit": limit, "cursor": cursor})
     elif action == "replay" and ids:
-        await _replay(session, ids)
+        await _replay(context, ids)
     elif action == "show" and len(ids) == 1:
-        await _show(session, ids[0])
+        await _show(context, ids[0])
     else:
         raise UsageError("write `clicket notices`, `clicket notices show ID` or `clicket notices replay ID...`.")
 
 
-async def _list(session: Session, which: dict[str, Any]) -> None:
-    terminal = session.terminal
+async def _list(context: Context, which: dict[str, Any]) -> None:
+    terminal = context.terminal
     page = NoticePage(items=[])
-    if session.store_exists:
-        async with session.reader() as reader:
+    if context.store_exists:
+        async with context.reader() as reader:
             page = await _outbox(reader.store).page(**which)
     if terminal.json:
         terminal.print_json(msgspec.to_builtins(page))
@@ -72,27 +72,27 @@ async def _list(session: Session, which: dict[str, Any]) -> None:
         terminal.say("no notice is on record.", style="bright_black")
 
 
-async def _show(session: Session, id: str) -> None:
-    async with session.reader() as reader:
+async def _show(context: Context, id: str) -> None:
+    async with context.reader() as reader:
         outbox = _outbox(reader.store)
         notice = await outbox.get(await _whole(outbox, id))
     shown = msgspec.to_builtins(notice)
-    if session.terminal.json:
-        session.terminal.print_json(shown)
+    if context.terminal.json:
+        context.terminal.print_json(shown)
         return
-    session.terminal.write(clean_lines(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()) + "\n")
+    context.terminal.write(clean_lines(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()) + "\n")
 
 
-async def _replay(session: Session, ids: Sequence[str]) -> None:
-    async with session.watcher() as runtime:
+async def _replay(context: Context, ids: Sequence[str]) -> None:
+    async with context.watcher() as runtime:
         outbox = _outbox(runtime.store)
         named = [await _whole(outbox, id) for id in ids]  # all of them, before any is sent
         sent = [await runtime.notices.replay(id, by=user_name(None)) for id in named]
-    if session.terminal.json:
-        session.terminal.print_json({"items": msgspec.to_builtins(sent)})
+    if context.terminal.json:
+        context.terminal.print_json({"items": msgspec.to_builtins(sent)})
         return
     for notice in sent:
-        session.terminal.write(f"{notice.id} is sent to {clean(notice.endpoint)} again.\n")
+        context.terminal.write(f"{notice.id} is sent to {clean(notice.endpoint)} again.\n")
 
 
 def _outbox(store: Any) -> Any:

@@ -15,10 +15,10 @@ from rich.text import Text
 from clicket.cli.call_list import call_columns, print_more
 from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_state, complete_tool
+from clicket.cli.context import Context, summary_of
 from clicket.cli.formatting import ago, as_state, duration, pairs_of, retention_of, short, with_type
 from clicket.cli.options import CallerOption, OnlyThreadOption
 from clicket.cli.orphans import Owners, waits_for_worker
-from clicket.cli.session import Session, summary_of
 from clicket.cli.terminal import Terminal, clean
 from clicket.model import Page, Record
 from clicket.model.ports import Stored
@@ -53,7 +53,7 @@ class _Found(msgspec.Struct):
 
 
 async def ps(
-    session: Session,
+    context: Context,
     all: Annotated[bool, typer.Option("--all", "-a", help="Include ended calls.")] = False,
     thread: OnlyThreadOption = None,
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
@@ -85,21 +85,21 @@ async def ps(
     wanted = _Wanted(which=which, caller=caller, limit=limit, cursor=cursor)
     hint = "no call is active; `clicket ps --all` lists ended ones too." if active else "no call matches."
     if watch:
-        async with session.reader() as reader:
-            await _watch(session.terminal, reader, wanted, hint)
+        async with context.reader() as reader:
+            await _watch(context.terminal, reader, wanted, hint)
         return
-    if not session.store_exists:
+    if not context.store_exists:
         found = _Found(Page(items=[]))
-        hint = f"there is no store {session.store_url} yet. {session.store_hint}"
+        hint = f"there is no store {context.store_url} yet. {context.store_hint}"
     else:
-        async with session.reader() as reader:
+        async with context.reader() as reader:
             found = await _read(reader, wanted)
-    if session.terminal.json:
-        session.terminal.print_json(_plain(found))
+    if context.terminal.json:
+        context.terminal.print_json(_plain(found))
     else:
-        _print(session.terminal, found, hint)
-        if not active and session.store_exists:
-            session.terminal.say(f"{retention_of(session.settings)} (`retention`)", style="bright_black")
+        _print(context.terminal, found, hint)
+        if not active and context.store_exists:
+            context.terminal.say(f"{retention_of(context.settings)} (`retention`)", style="bright_black")
 
 
 async def _read(reader: Reader, wanted: _Wanted) -> _Found:

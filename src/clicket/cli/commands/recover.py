@@ -13,10 +13,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.context import Context
 from clicket.cli.formatting import duration
 from clicket.cli.orphans import active_calls, orphans, waits_for_worker
 from clicket.cli.progress_bar import ProgressBar
-from clicket.cli.session import Session
 from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import Terminal, clean
 from clicket.engine import Recovered
@@ -43,7 +43,7 @@ _LINE_EVERY = 1.0
 
 
 async def recover(
-    session: Session,
+    context: Context,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Run the calls here, or leave them to workers.")
     ] = True,
@@ -54,12 +54,12 @@ async def recover(
     its tool allows that, else it fails as outcome_unknown and is listed.
     Ctrl-C hands back the calls that have not ended.
     """
-    terminal, tools = session.terminal, session.needed_tools
+    terminal, tools = context.terminal, context.needed_tools
     outcomes = RecoveryReport()
-    if not session.store_exists:
+    if not context.store_exists:
         _print(terminal, outcomes)
         return
-    runtime = session.host(engine="local" if wait else "workers")
+    runtime = context.host(engine="local" if wait else "workers")
     with ShutdownSignals() as shutdown:
         opened = await shutdown.run_until_requested(runtime.open())
         if opened is not None:

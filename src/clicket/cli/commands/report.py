@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.chart import bars, lines
+from clicket.cli.context import Context
 from clicket.cli.formatting import STYLES, duration, parse_duration
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.kernel import State
 from clicket.model.figures import Figure
@@ -28,7 +28,7 @@ _SHORT = ("CALLS", "OK", "FAILED", "TIMEOUT", "CANC.", "CACHED", "RATE", "MEAN",
 
 
 async def report(
-    session: Session,
+    context: Context,
     tool: Annotated[str | None, typer.Option(help="Only this tool, with all its errors and run times.")] = None,
     since: Annotated[
         str | None,
@@ -42,11 +42,11 @@ async def report(
 
     Without --since: the totals of all processes over the store, since it was made. They include calls that retention removed.
     """
-    terminal = session.terminal
+    terminal = context.terminal
     begin = time.time() - parse_duration(since) if since is not None else 0.0 if from_journal else None
     figures: list[Figure] = []
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             figures = await figures_in(runtime.store, tool=tool, since=begin)
     found = report_of(figures, since=begin if since is not None else None)
     anomalies = anomalies_in(figures)
@@ -63,20 +63,20 @@ async def report(
         )
         return
     if not figures:
-        terminal.say(_no_calls(session, tool, since), style=_GREY)
+        terminal.say(_no_calls(context, tool, since), style=_GREY)
         return
     _print(terminal, found, figures, anomalies, alone=tool is not None)
-    if since is not None and time.time() - (begin or 0.0) > session.settings.retention.age:
+    if since is not None and time.time() - (begin or 0.0) > context.settings.retention.age:
         terminal.say(
-            f"calls that ended more than {duration(session.settings.retention.age)} ago may have been removed (`retention`); "
+            f"calls that ended more than {duration(context.settings.retention.age)} ago may have been removed (`retention`); "
             "the totals without --since include them.",
             style="yellow",
         )
 
 
-def _no_calls(session: Session, tool: str | None, since: str | None) -> str:
-    if not session.store_exists:
-        return f"there is no store {session.store_url} yet. {session.store_hint}"
+def _no_calls(context: Context, tool: str | None, since: str | None) -> str:
+    if not context.store_exists:
+        return f"there is no store {context.store_url} yet. {context.store_hint}"
     of = f" of {clean(tool)}" if tool else ""
     return f"no call{of} has ended{f' that was made in the last {since}' if since else ''} yet."
 

@@ -16,9 +16,9 @@ from clicket.cli.columns import Column, fitted
 from clicket.cli.commands.approve import user_name
 from clicket.cli.commands.call import read_arguments
 from clicket.cli.completion import complete_tool
+from clicket.cli.context import Context
 from clicket.cli.formatting import ago, duration, parse_duration, short
 from clicket.cli.options import CallerOption
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import NotFound
 from clicket.runtime.schedules import Schedule
@@ -30,22 +30,22 @@ NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help="Nam
 _LOG_STYLES = {"fired": "green", "queued": "yellow", "skipped": "yellow", "missed": "red", "failed": "red"}
 
 
-async def list_schedules(session: Session) -> None:
+async def list_schedules(context: Context) -> None:
     """List the schedules: when, what, and what became of the last times."""
     found: Sequence[Schedule] = []
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             found = await runtime.schedules.list()
-    if session.terminal.json:
-        session.terminal.print_json({"items": msgspec.to_builtins(found)})
+    if context.terminal.json:
+        context.terminal.print_json({"items": msgspec.to_builtins(found)})
     elif found:
-        _print(session.terminal, found)
+        _print(context.terminal, found)
     else:
-        session.terminal.say("there is no schedule. `clicket schedules add` makes one.", style="bright_black")
+        context.terminal.say("there is no schedule. `clicket schedules add` makes one.", style="bright_black")
 
 
 async def add(
-    session: Session,
+    context: Context,
     name: NameArgument,
     cron: Annotated[
         str, typer.Argument(metavar="CRON", help="Five fields in quotes, such as '30 2 * * mon-fri', or @daily.")
@@ -69,10 +69,10 @@ async def add(
 
     Servers and workers over the store that have the tool make the calls.
     """
-    schema: Any = next((t.input_schema for t in session.needed_tools if t.name == tool), {})
+    schema: Any = next((t.input_schema for t in context.needed_tools if t.name == tool), {})
     given = read_arguments(arguments or [], schema)
     limit = None if timeout is None else parse_duration(timeout)
-    async with session.joined() as runtime:
+    async with context.joined() as runtime:
         runtime.stop_claiming()  # this command makes no calls
         made = await runtime.schedule(
             name,
@@ -88,14 +88,14 @@ async def add(
             timeout=limit,
             priority=priority,
         )
-    _report(session.terminal, [made])
+    _report(context.terminal, [made])
 
 
-async def show(session: Session, name: NameArgument, caller: CallerOption = None) -> None:
+async def show(context: Context, name: NameArgument, caller: CallerOption = None) -> None:
     """Show a schedule, and what became of its last times."""
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         found = await runtime.schedules.get(name, caller=caller)
-    terminal = session.terminal
+    terminal = context.terminal
     if terminal.json:
         terminal.print_json(msgspec.to_builtins(found))
         return
@@ -113,50 +113,50 @@ async def show(session: Session, name: NameArgument, caller: CallerOption = None
 
 
 async def next_times(
-    session: Session,
+    context: Context,
     name: NameArgument,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=1_000, help="How many.")] = 5,
     caller: CallerOption = None,
 ) -> None:
     """Print the next times of a schedule."""
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         found = await runtime.schedules.get(name, caller=caller)
         times = await runtime.schedules.next(name, count, caller=caller)
-    if session.terminal.json:
-        session.terminal.print_json({"name": found.name, "timezone": found.timezone, "times": times})
+    if context.terminal.json:
+        context.terminal.print_json({"name": found.name, "timezone": found.timezone, "times": times})
         return
     for at in times:
-        session.terminal.write(f"{_local(at, found.timezone)}\n")
+        context.terminal.write(f"{_local(at, found.timezone)}\n")
 
 
-async def pause(session: Session, names: NamesArgument, caller: CallerOption = None) -> None:
+async def pause(context: Context, names: NamesArgument, caller: CallerOption = None) -> None:
     """Let schedules fire no more until they are resumed.
 
     Calls that they made go on.
     """
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         changed = [await runtime.schedules.pause(name, by=user_name(None), caller=caller) for name in names]
-    _report(session.terminal, changed)
+    _report(context.terminal, changed)
 
 
-async def resume(session: Session, names: NamesArgument, caller: CallerOption = None) -> None:
+async def resume(context: Context, names: NamesArgument, caller: CallerOption = None) -> None:
     """Let paused schedules fire again, from their next times on."""
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         changed = [await runtime.schedules.resume(name, by=user_name(None), caller=caller) for name in names]
-    _report(session.terminal, changed)
+    _report(context.terminal, changed)
 
 
-async def remove(session: Session, names: NamesArgument, caller: CallerOption = None) -> None:
+async def remove(context: Context, names: NamesArgument, caller: CallerOption = None) -> None:
     """Remove schedules; their calls stay."""
-    async with session.watcher() as runtime:
+    async with context.watcher() as runtime:
         for name in names:
             if not await runtime.schedules.remove(name, by=user_name(None), caller=caller):
                 raise NotFound(f"there is no schedule {name!r:.120}. `clicket schedules` lists them.")
-    if session.terminal.json:
-        session.terminal.print_json({"removed": list(names)})
+    if context.terminal.json:
+        context.terminal.print_json({"removed": list(names)})
         return
     for name in names:
-        session.terminal.write(f"{clean(name)} was removed.\n")
+        context.terminal.write(f"{clean(name)} was removed.\n")
 
 
 def _report(terminal: Terminal, schedules: Sequence[Schedule]) -> None:

@@ -12,10 +12,10 @@ import typer
 
 from clicket.cli.call_progress import CallProgress
 from clicket.cli.commands.call import interrupted
+from clicket.cli.context import Context
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import parse_duration
 from clicket.cli.search_view import SearchView, print_answer
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
 from clicket.cli.tool_loader import search_setup
 from clicket.errors import UsageError
@@ -31,7 +31,7 @@ _KINDS = {".md": "to_markdown", ".markdown": "to_markdown", ".html": "to_html", 
 
 
 async def search(
-    session: Session,
+    context: Context,
     question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="The question.")],
     index: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The index to search; `clicket index FOLDER` makes one.")
@@ -71,16 +71,16 @@ async def search(
     """
     from clicket.search.tool.tool import DeepSearch
 
-    terminal = session.terminal
+    terminal = context.terminal
     terminal.lines = stream
     reports = [_checked(path) for path in report or ()]
-    setup = search_setup(session.settings, **_given(index, engine, model, brief=brief, embedder=embedder))
+    setup = search_setup(context.settings, **_given(index, engine, model, brief=brief, embedder=embedder))
     if reports or fresh:
         setup = msgspec.structs.replace(setup, cache=None, whole=bool(reports))
     _check_index(setup)
     arguments = _arguments(question, max_loop)
     seconds = None if timeout is None else parse_duration(timeout)
-    async with Runtime([DeepSearch(setup)], settings=session.settings) as runtime:
+    async with Runtime([DeepSearch(setup)], settings=context.settings) as runtime:
         result = await _run(runtime, terminal, setup.name, arguments, thread=thread, timeout=seconds, stream=stream)
         saved = await _save(runtime, result, reports) if result.success else []
     _print_outcome(terminal, result, saved, stream=stream)

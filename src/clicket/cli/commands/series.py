@@ -10,9 +10,9 @@ import typer
 
 from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_tool
+from clicket.cli.context import Context
 from clicket.cli.formatting import at, duration, parse_duration
 from clicket.cli.options import CallerOption
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
 from clicket.telemetry.series import Series, series_in
 
@@ -20,7 +20,7 @@ __all__ = ["series"]
 
 
 async def series(
-    session: Session,
+    context: Context,
     metric: Annotated[str, typer.Argument(metavar="[METRIC]", help="calls, errors, latency or queue.")] = "calls",
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
     caller: CallerOption = None,
@@ -31,12 +31,12 @@ async def series(
     now = time.time()
     begin = now - parse_duration(since)
     length = int(parse_duration(step))
-    async with session.reader() as reader:
+    async with context.reader() as reader:
         found = await series_in(reader.store, metric, now=now, caller=caller, tool=tool, since=begin, step=length)  # type: ignore[arg-type]  # it is checked there
-    if session.terminal.json:
-        session.terminal.print_json(msgspec.to_builtins(found))
+    if context.terminal.json:
+        context.terminal.print_json(msgspec.to_builtins(found))
     else:
-        _print(session.terminal, found)
+        _print(context.terminal, found)
 
 
 def _print(terminal: Terminal, found: Series) -> None:

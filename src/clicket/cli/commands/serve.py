@@ -14,8 +14,8 @@ import typer
 from rich.text import Text
 
 from clicket import server
+from clicket.cli.context import Context
 from clicket.cli.formatting import count_of, shown_url
-from clicket.cli.session import Session
 from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import Terminal
 from clicket.cli.worker_log import WorkerLog
@@ -27,7 +27,7 @@ __all__ = ["serve"]
 
 
 async def serve(
-    session: Session,
+    context: Context,
     host: Annotated[str, typer.Option(help="The address to listen on; without API keys only loopback.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     allowed_host: Annotated[
@@ -55,42 +55,42 @@ async def serve(
         access_log=log_format != "off",
         access_lines=AccessLog(sys.stderr, json=log_format == "json"),
     )
-    session.terminal.lines = True
+    context.terminal.lines = True
     server.allow_connections(options.max_connections)
     with ShutdownSignals() as shutdown:
-        runtime = session.runtime()
+        runtime = context.runtime()
         runtime.role = "server"
         _configure_log(log_format, runtime)
         opened = await shutdown.run_until_requested(runtime.open())
         if opened is not None:
             gc.collect()
             gc.freeze()  # what is loaded now stays, so full collections need not visit it
-            await _serve(runtime, session, host, port, options, shutdown)
+            await _serve(runtime, context, host, port, options, shutdown)
     if shutdown.signal is signal.SIGINT:
         raise KeyboardInterrupt
 
 
 async def _serve(
     runtime: Runtime,
-    session: Session,
+    context: Context,
     host: str,
     port: int,
     options: Any,
     shutdown: ShutdownSignals,
 ) -> None:
-    log = WorkerLog(session.terminal, quiet=True)
+    log = WorkerLog(context.terminal, quiet=True)
     try:
         async with server.serving(runtime, host=host, port=port, options=options) as served:
-            _print_ready(session.terminal, runtime, shown_url(runtime.settings.store), served)
+            _print_ready(context.terminal, runtime, shown_url(runtime.settings.store), served)
             await shutdown.wait()
             await log.draining(shutdown.signal.name if shutdown.signal else "an error", runtime)
     finally:
         await runtime.close()
         options.access_lines.flush()
-    if session.terminal.json:
+    if context.terminal.json:
         log.json("stopped", time.time())
     else:
-        session.terminal.say("stopped", style="yellow")
+        context.terminal.say("stopped", style="yellow")
 
 
 def _print_ready(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None:

@@ -8,16 +8,16 @@ import msgspec
 import typer
 
 from clicket.cli.completion import complete_id
+from clicket.cli.context import Context, find_call
 from clicket.cli.options import CallerOption, ThreadOption
 from clicket.cli.orphans import is_orphan
 from clicket.cli.record_view import draw_record
-from clicket.cli.session import Session, find_call
 
 __all__ = ["show"]
 
 
 async def show(
-    session: Session,
+    context: Context,
     id: Annotated[
         str | None,
         typer.Argument(
@@ -29,8 +29,8 @@ async def show(
     events: Annotated[bool, typer.Option("--events", "-e", help="Also show every event.")] = False,
 ) -> None:
     """Show a call: its timeline, arguments, result and error."""
-    terminal = session.terminal
-    async with session.reader() as runtime:
+    terminal = context.terminal
+    async with context.reader() as runtime:
         _, record = await find_call(runtime, id, thread, caller)
         gone = not record.state.is_terminal and await is_orphan(runtime, record)
     if terminal.json:

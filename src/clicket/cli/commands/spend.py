@@ -11,9 +11,9 @@ import typer
 from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
+from clicket.cli.context import Context
 from clicket.cli.formatting import parse_duration
 from clicket.cli.options import CallerOption
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.engine.spend import SpendReader
 from clicket.model.spend import Amount, BudgetStatus, SpendReport
@@ -24,7 +24,7 @@ _GREY = "bright_black"
 
 
 async def spend(
-    session: Session,
+    context: Context,
     by: Annotated[
         str, typer.Option(metavar="GROUP", help="run, thread, agent, caller, day, month (UTC) or model.")
     ] = "day",
@@ -41,11 +41,11 @@ async def spend(
     """
     begin = None if since is None else time.time() - parse_duration(since)
     found = SpendReport(by="day")
-    if session.store_exists:
-        async with session.reader() as reader:
-            book = SpendReader.over(reader.store, session.settings.budgets)
+    if context.store_exists:
+        async with context.reader() as reader:
+            book = SpendReader.over(reader.store, context.settings.budgets)
             found = await book.report(by, since=begin, caller=caller, thread=thread, agent=agent)  # type: ignore[arg-type]  # it is checked there
-    terminal = session.terminal
+    terminal = context.terminal
     if terminal.json:
         terminal.print_json(msgspec.to_builtins(found))
         return

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.completion import complete_thread, complete_tool
-from clicket.cli.session import Session
+from clicket.cli.context import Context
 from clicket.cli.terminal import clean
 from clicket.engine.hub import ThreadHub, ToolView
 from clicket.errors import UsageError
@@ -36,7 +36,7 @@ Caller = Annotated[
 
 
 async def states(
-    session: Session,
+    context: Context,
     thread: Thread = "default",
     caller: Caller = "",
     set: Annotated[
@@ -46,8 +46,8 @@ async def states(
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the text that a model gets.")] = False,
 ) -> None:
     """Show which tools a thread may use now, why not the others, and which to call first."""
-    terminal = session.terminal
-    async with _hub(session, thread, caller, writes=set is not None) as hub:
+    terminal = context.terminal
+    async with _hub(context, thread, caller, writes=set is not None) as hub:
         if set is not None:
             name, sign, status = set.partition("=")
             if not sign:
@@ -66,7 +66,7 @@ async def states(
 
 
 async def reset(
-    session: Session,
+    context: Context,
     thread: Thread = "default",
     tool: Annotated[
         str | None,
@@ -78,8 +78,8 @@ async def reset(
 
     The tools need not be installed here.
     """
-    terminal = session.terminal
-    async with _hub(session, thread, caller, tools=session.tools) as hub:
+    terminal = context.terminal
+    async with _hub(context, thread, caller, tools=context.tools) as hub:
         done = await hub.reset(tool, by="command line")
     if terminal.json:
         terminal.print_json({"thread": thread, "reset": done})
@@ -91,12 +91,12 @@ async def reset(
 
 @asynccontextmanager
 async def _hub(
-    session: Session, thread: str, caller: str, *, writes: bool = False, tools: list[Any] | None = None
+    context: Context, thread: str, caller: str, *, writes: bool = False, tools: list[Any] | None = None
 ) -> AsyncIterator[ThreadHub]:
     """The thread's hub. The tools are given to the hub, and not to the runtime, which would take over calls."""
-    registry = Registry(session.needed_tools if tools is None else tools)
-    exists = writes or session.store_exists
-    settings = session.settings if exists else session.settings.replace(store="memory://")
+    registry = Registry(context.needed_tools if tools is None else tools)
+    exists = writes or context.store_exists
+    settings = context.settings if exists else context.settings.replace(store="memory://")
     async with Runtime((), settings=settings) as runtime:
         yield runtime.acting_for(caller).hub(thread, registry=registry)
 

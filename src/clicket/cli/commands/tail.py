@@ -10,11 +10,11 @@ import typer
 from rich.text import Text
 
 from clicket.cli.completion import complete_id
+from clicket.cli.context import Context, find_call
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import at, shortened, what_happened
 from clicket.cli.options import CallerOption, OnlyThreadOption
 from clicket.cli.orphans import is_orphan
-from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import NotFound
 from clicket.kernel import State
@@ -28,7 +28,7 @@ _MAX_FOLLOWED = 200
 
 
 async def tail(
-    session: Session,
+    context: Context,
     id: Annotated[
         str | None,
         typer.Argument(
@@ -40,8 +40,8 @@ async def tail(
     after: Annotated[int, typer.Option(help="Only events after this number.")] = 0,
 ) -> None:
     """Print a call's events as they happen, in whichever process it runs."""
-    terminal = session.terminal
-    async with session.watcher() as runtime:
+    terminal = context.terminal
+    async with context.watcher() as runtime:
         if id is None:
             await _follow_all(runtime if caller is None else runtime.acting_for(caller), terminal, thread)
             return

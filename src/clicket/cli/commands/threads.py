@@ -10,9 +10,9 @@ from rich.text import Text
 
 from clicket.cli.call_list import print_page
 from clicket.cli.columns import Column
+from clicket.cli.context import Context
 from clicket.cli.formatting import ago, short
 from clicket.cli.options import CallerOption
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
 from clicket.runtime.views.threads import ThreadPage, ThreadSummary
 
@@ -20,20 +20,20 @@ __all__ = ["threads"]
 
 
 async def threads(
-    session: Session,
+    context: Context,
     caller: CallerOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="At most N threads.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="Continue after the page that ended with this cursor.")] = None,
 ) -> None:
     """List threads with their last activity, counts of calls and agents, newest first."""
     page = ThreadPage(items=[])
-    if session.store_exists:
-        async with session.reader() as reader:
+    if context.store_exists:
+        async with context.reader() as reader:
             page = await (reader if caller is None else reader.acting_for(caller)).threads(limit=limit, cursor=cursor)
-    if session.terminal.json:
-        session.terminal.print_json(msgspec.to_builtins(page))
+    if context.terminal.json:
+        context.terminal.print_json(msgspec.to_builtins(page))
     else:
-        _print(session.terminal, page)
+        _print(context.terminal, page)
 
 
 def _print(terminal: Terminal, page: ThreadPage) -> None:

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.completion import complete_tool
+from clicket.cli.context import Context
 from clicket.cli.formatting import duration, short
-from clicket.cli.session import Session
 from clicket.errors import NotFound, did_you_mean
 from clicket.runtime.runtime import Runtime, ToolInfo
 
@@ -21,15 +21,15 @@ __all__ = ["tools"]
 
 
 async def tools(
-    session: Session,
+    context: Context,
     name: Annotated[
         str | None,
         typer.Argument(metavar="[NAME]", help="One tool, with its schema.", autocompletion=complete_tool),
     ] = None,
 ) -> None:
     """List the tools, or show one with its input schema."""
-    terminal = session.terminal
-    listed = await Runtime(session.tools, settings=session.settings).tools()
+    terminal = context.terminal
+    listed = await Runtime(context.tools, settings=context.settings).tools()
     if name is not None:
         one = next((each for each in listed if each.name == name), None)
         if one is None:

@@ -11,9 +11,9 @@ from clicket.cli.call_list import call_columns, print_page
 from clicket.cli.columns import Column
 from clicket.cli.commands.approve import read_option, user_name
 from clicket.cli.completion import complete_id, complete_tool
+from clicket.cli.context import Context, find_call, summary_of
 from clicket.cli.formatting import ago, resolution_of, short
 from clicket.cli.options import CallerOption, OnlyThreadOption, ThreadOption
-from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import UsageError
 from clicket.model import Page, Record
@@ -23,7 +23,7 @@ __all__ = ["resolve", "unknown"]
 
 
 async def unknown(
-    session: Session,
+    context: Context,
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
     thread: OnlyThreadOption = None,
     caller: CallerOption = None,
@@ -34,10 +34,10 @@ async def unknown(
 
     `clicket show ID` shows what is known, and `clicket resolve ID` settles one.
     """
-    terminal = session.terminal
+    terminal = context.terminal
     page = Page(items=[])
-    if session.store_exists:
-        async with session.watcher() as runtime:
+    if context.store_exists:
+        async with context.watcher() as runtime:
             sees = runtime if caller is None else runtime.acting_for(caller)
             page = await sees.unknown(tool=tool, thread=thread, limit=limit, cursor=cursor)
     if terminal.json:
@@ -63,7 +63,7 @@ def _print(terminal: Terminal, page: Page) -> None:
 
 
 async def resolve(
-    session: Session,
+    context: Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.", autocompletion=complete_id)],
     happened: Annotated[
         bool | None,
@@ -89,19 +89,19 @@ async def resolve(
     given: dict[str, Any] = {"happened": happened, "note": note, "by": user_name(by), "rerun": rerun}
     if output is not None:
         given["output"] = _json(read_option(output))
-    async with _runtime(session, rerun) as runtime:
+    async with _runtime(context, rerun) as runtime:
         view, call = await find_call(runtime, id, thread, caller)
         record = await view.resolve(call.id, thread=call.thread, **given)
-    _report(session.terminal, record)
+    _report(context.terminal, record)
 
 
-def _runtime(session: Session, rerun: bool) -> Any:
+def _runtime(context: Context, rerun: bool) -> Any:
     """Without tools, so that it takes over no calls; to run one again with the tools, as a call for a worker."""
     if not rerun:
-        return session.watcher()
+        return context.watcher()
     from clicket.runtime.runtime import Runtime
 
-    return Runtime(session.needed_tools, settings=session.settings.replace(engine="workers"))
+    return Runtime(context.needed_tools, settings=context.settings.replace(engine="workers"))
 
 
 def _json(text: str) -> Any:

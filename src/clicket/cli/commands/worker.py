@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from clicket.cli.context import Context, join_declared
 from clicket.cli.health_port import health_port
-from clicket.cli.session import Session, join_declared
 from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.worker_log import WorkerLog
 from clicket.runtime.runtime import Runtime
@@ -19,7 +19,7 @@ __all__ = ["worker"]
 
 
 async def worker(
-    session: Session,
+    context: Context,
     concurrency: Annotated[
         int | None,
         typer.Option(
@@ -53,9 +53,9 @@ async def worker(
     `clicket workers drain ID` lets the running calls finish, without a limit,
     and ends the worker then.
     """
-    log = WorkerLog(session.terminal, quiet=quiet)
-    tools = session.needed_tools
-    runtime = session.host(engine="local", max_concurrency=concurrency, labels=labels)
+    log = WorkerLog(context.terminal, quiet=quiet)
+    tools = context.needed_tools
+    runtime = context.host(engine="local", max_concurrency=concurrency, labels=labels)
     runtime.role = "worker"
     with ShutdownSignals() as shutdown:
         await _run(runtime, tools, log, shutdown, health_host, health_port, burst=burst)

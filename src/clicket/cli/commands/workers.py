@@ -11,8 +11,8 @@ import typer
 from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
+from clicket.cli.context import Context
 from clicket.cli.formatting import ago, short
-from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
 from clicket.engine.fleet.worker_list import listed_workers
 from clicket.errors import NotFound, UsageError
@@ -24,55 +24,55 @@ STATE_STYLES: dict[WorkerState, str] = {"active": "green", "draining": "yellow",
 IdsArgument = Annotated[list[str], typer.Argument(metavar="ID...", help="Workers; the beginning of an id is enough.")]
 
 
-async def list_workers(session: Session) -> None:
+async def list_workers(context: Context) -> None:
     """List the workers: host, process, tools, load, state and last sign of life.
 
     A worker that ended without signing off is listed as lost for an hour.
     """
     found: list[WorkerInfo] = []
-    if session.store_exists:
-        async with session.reader() as reader:
+    if context.store_exists:
+        async with context.reader() as reader:
             found = await listed_workers(reader.store)
-    if session.terminal.json:
-        session.terminal.print_json({"items": msgspec.to_builtins(found)})
+    if context.terminal.json:
+        context.terminal.print_json({"items": msgspec.to_builtins(found)})
         return
     if found:
-        print_workers(session.terminal, found)
+        print_workers(context.terminal, found)
     else:
-        session.terminal.say("no worker is there. `clicket worker --tools MODULE` starts one.", style="bright_black")
+        context.terminal.say("no worker is there. `clicket worker --tools MODULE` starts one.", style="bright_black")
 
 
-async def drain(session: Session, ids: IdsArgument) -> None:
+async def drain(context: Context, ids: IdsArgument) -> None:
     """Let workers finish what runs there, hand over what waits, and take nothing new.
 
     Worker processes end then. A worker knows it within a third of its lease (`lease`, by default 10 s).
     """
-    await _set(session, ids, "drain")
+    await _set(context, ids, "drain")
 
 
-async def cordon(session: Session, ids: IdsArgument) -> None:
+async def cordon(context: Context, ids: IdsArgument) -> None:
     """Let workers take no new calls.
 
     What they hold goes on there.
     """
-    await _set(session, ids, "cordon")
+    await _set(context, ids, "cordon")
 
 
-async def uncordon(session: Session, ids: IdsArgument) -> None:
+async def uncordon(context: Context, ids: IdsArgument) -> None:
     """Let workers take calls again."""
-    await _set(session, ids, "uncordon")
+    await _set(context, ids, "uncordon")
 
 
-async def _set(session: Session, ids: Sequence[str], action: str) -> None:
-    async with session.watcher() as runtime:
+async def _set(context: Context, ids: Sequence[str], action: str) -> None:
+    async with context.watcher() as runtime:
         known = [worker.id for worker in await runtime.workers.list()]
         named = [_resolved(id, known) for id in ids]  # all of them, before any is changed
         changed = [await getattr(runtime.workers, action)(id) for id in named]
-    if session.terminal.json:
-        session.terminal.print_json({"items": msgspec.to_builtins(changed)})
+    if context.terminal.json:
+        context.terminal.print_json({"items": msgspec.to_builtins(changed)})
         return
     for worker in changed:
-        session.terminal.write(f"{clean(worker.id)} is {worker.state}.\n")
+        context.terminal.write(f"{clean(worker.id)} is {worker.state}.\n")
 
 
 def _resolved(prefix: str, known: Sequence[str]) -> str:

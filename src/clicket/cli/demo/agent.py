@@ -154,7 +154,7 @@ def _show(output: TourOutput, plans: PlanView, event: AgentEvent) -> None:
             remark(f"      {bar}", "green")
     elif event.type == "tool_result" and not data["success"]:
         remark(f"    {data['tool']}: {short(data['content'], 200)}", "red")
-    elif event.type == "message" and data["role"] == "assistant" and data.get("fork"):
+    elif event.type == "message" and data["role"] == "assistant" and data.get("branch"):
         remark(f"    {short(data['text'], 110)}", "")
     elif event.type == "final":
         remark(f"{data['stopped']} after {data['steps']} steps: {data['text']}", "bold")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from clicket.cli.context import Context
 from clicket.cli.demo.agent import agent_step
 from clicket.cli.demo.crash import crash_step
 from clicket.cli.demo.output import TourOutput
@@ -18,7 +19,6 @@ from clicket.cli.demo.steps import STEPS
 from clicket.cli.demo.tools import TOUR_TOOLS
 from clicket.cli.errors import CallFailed
 from clicket.cli.formatting import shown_url
-from clicket.cli.session import Session
 from clicket.errors import UsageError
 from clicket.runtime.runtime import Runtime
 from clicket.runtime.settings import Settings
@@ -29,11 +29,11 @@ __all__ = ["tour", "tour_store"]
 _FOLDER = Path(".clicket")
 
 
-async def tour(session: Session) -> None:
+async def tour(context: Context) -> None:
     """Raises `CallFailed` when a check of a step failed."""
-    output = TourOutput(session.terminal)
+    output = TourOutput(context.terminal)
     began = time.monotonic()
-    with tour_store(session.settings.store if "store" in session.settings.origins else None) as store:
+    with tour_store(context.settings.store if "store" in context.settings.origins else None) as store:
         output.print("clicket demo: what happens to a tool call when all goes well, and when it does not.")
         output.print(f"No keys, no network. The calls are stored in {store}")
         async with Runtime(TOUR_TOOLS, settings=Settings(store=store)) as runtime:

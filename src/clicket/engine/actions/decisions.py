@@ -59,7 +59,7 @@ class Decisions:
         self._policy = core.policy
         self._live = core.live
         self._stored_calls = core.stored_calls
-        self._requests = core.requests
+        self._signals = core.signals
         self._arguments = core.arguments
         self._audit = core.audit
         self._grants = core.grants
@@ -130,7 +130,7 @@ class Decisions:
             self._claimer.nudge()  # it may have no owner
             return True
         with suppress(Fenced):
-            await self._requests.append_empty(call.entry)
+            await self._signals.append_empty(call.entry)
             await self._journal.flush(call.entry)
         return True
 
@@ -138,7 +138,7 @@ class Decisions:
         """Write the decision, and the grant with it. False: another decision came first."""
         if proposed is not None:
             decision["grant"] = proposed.grant.id
-        if await self._requests.write(stored, "approval_given", decision, question=asked):
+        if await self._signals.write(stored, "approval_given", decision, question=asked):
             if proposed is not None:
                 with suppress(StoreUnavailable):  # the approval is on record: the first use confirms the grant
                     await self._grants.confirm(proposed)
@@ -258,14 +258,14 @@ class Decisions:
                 return await self.cancel(stored.id, first["thread"], first.get("caller", ""), reason)
             secrets = self._arguments.secrets_of(stored.id, stored.events, None)
             shown = hide_text(clean(reason), secrets)
-            if not await self._requests.write(stored, "cancel_requested", {"reason": shown}):
+            if not await self._signals.write(stored, "cancel_requested", {"reason": shown}):
                 return False
             await self._handover.take(stored.key)  # without an owner, no other process would end it
             return True
         asked = self._stopping.cancel(call, reason)
         try:
             result = await self._ending.outcome(call)
-        except Fenced:  # another process has the call now: request it there
+        except Fenced:  # another process has the call now: signal it there
             return await self.cancel(id, call.thread, call.caller, reason)
         return asked or result.state.value == "cancelled"
 

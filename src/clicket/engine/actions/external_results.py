@@ -41,7 +41,7 @@ class ExternalResults:
         self._store = core.store
         self._clock = core.clock
         self._live = core.live
-        self._requests = core.requests
+        self._signals = core.signals
         self._arguments = core.arguments
         self._audit = core.audit
         self._claimer = core.claimer
@@ -132,7 +132,7 @@ class ExternalResults:
             data = build(stored, self._arguments.secrets_of(stored.id, stored.events, call))
             if data is None:
                 return stored.id
-            newer = await self._requests.append(stored, kind, plain_output(data)[0])
+            newer = await self._signals.append(stored, kind, plain_output(data)[0])
             if newer is None:
                 await self._on_written(stored, kind, data)
                 return stored.id
@@ -159,7 +159,7 @@ class ExternalResults:
             self._claimer.nudge()  # it may have no owner
             return
         with suppress(Fenced):
-            await self._requests.append_empty(call.entry)
+            await self._signals.append_empty(call.entry)
 
     async def _find(self, token: str) -> Stored:
         """The call of a token. A token that was never issued and one with a wrong secret get the same answer."""

@@ -36,7 +36,7 @@ class Handles:
         self._stored_calls = core.stored_calls
         self._phase = core.phase
         self._spawn = core.spawn
-        self._requests = core.requests
+        self._signals = core.signals
         self._kept = kept
         self._ending = ending
         self._decisions = decisions
@@ -82,7 +82,7 @@ class Handles:
         """A process that made a call and got no answer tells its caller that the call was not made, and erases it later, if it is there
         and nobody has written to it. So a young call that another process made gets an event before its id is acknowledged here."""
         if self._journal.clock.now() - stored.events[0].at < _YOUNG:
-            newer = await self._requests.append(stored, "note", {"text": "Its id was sent again, to another process."})
+            newer = await self._signals.append(stored, "note", {"text": "Its id was sent again, to another process."})
             if newer is not None and not newer.events:
                 raise NotFound(f"call {stored.id!r} was not made after all. Send it again.")
 

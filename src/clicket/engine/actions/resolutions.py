@@ -28,7 +28,7 @@ class Resolutions:
         self._store = core.store
         self._journal = core.journal
         self._live = core.live
-        self._requests = core.requests
+        self._signals = core.signals
         self._arguments = core.arguments
         self._audit = core.audit
         self._max_size = core.limits.max_arguments_size
@@ -59,7 +59,7 @@ class Resolutions:
         }
         if rerun_as is not None:
             resolution["rerun_as"] = rerun_as
-        written = await self._requests.write(stored, "resolved", resolution)
+        written = await self._signals.write(stored, "resolved", resolution)
         after = await self._stored(before)
         record = read(after.id, after.events)
         if not written:
@@ -102,7 +102,7 @@ class Resolutions:
         call = self._live.find(record.id, record.thread, record.caller)
         if call is not None:
             with suppress(Fenced):
-                await self._requests.append_empty(call.entry)
+                await self._signals.append_empty(call.entry)
             return
         entry = Entry(record.id, record.thread, record.caller, record.tool, record.created_at)
         self._journal.adopt(

@@ -2,6 +2,6 @@
 
 - `driver`: which part acts then
 - `chore_schedule`: how often each chore runs
-- `notice_handler`: hints and notices of other processes
+- `bus_handler`: hints and messages of other processes
 - `closing`, `draining`: closes a runtime in order; what a worker does that is cordoned or drained
 """

@@ -1,6 +1,6 @@
 """How often each chore of the engine runs.
 
-Read requests every 0.25 s, renew the lease (`Store.renew`) and the entry among the workers every third of it, recover calls of dead owners
+Read signals every 0.25 s, renew the lease (`Store.renew`) and the entry among the workers every third of it, recover calls of dead owners
 once in a lease, sweep old calls, cached results and lost workers every 300 s. While the runtime closes, only the first three go on.
 """
 
@@ -36,7 +36,7 @@ def schedule_chores(
     connecting: Connecting,
 ) -> None:
     """Each chore with its time."""
-    background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
+    background.every(LISTEN_EVERY, "listen", chores.read_signals, while_closing=True)
     background.every(core.limits.lease / 3, "renew", core.store.renew, while_closing=True)
     background.every(core.limits.lease / 3, "worker", entry.renew, while_closing=True)
     background.every(core.limits.lease, "recover", chores.recover)

@@ -18,7 +18,7 @@ from clicket.engine.local.background import Background
 from clicket.engine.local.tasks import Tasks
 from clicket.engine.records.stored_calls import Closed
 from clicket.errors import ClicketError
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["Closing"]
 
@@ -34,7 +34,7 @@ class Closing:
         stopping: Stopping,
         runner: Runner,
         processes: ProcessPool,
-        workers: Sequence[Workers],
+        thread_pools: Sequence[ThreadPool],
         tasks: Tasks,
         background: Background,
     ) -> None:
@@ -50,7 +50,7 @@ class Closing:
         self._stopping = stopping
         self._runner = runner
         self._processes = processes
-        self._workers = workers
+        self._thread_pools = thread_pools
         self._tasks = tasks
         self._background = background
         self.on_close: list[Callable[[], Coroutine[Any, Any, object]]] = []
@@ -92,8 +92,8 @@ class Closing:
                 logger.exception("a part of the runtime could not be closed")
         await self._processes.close()
         await self._runner.close()
-        for workers, patience in zip(self._workers, (0.2, 1.0, 0.2), strict=True):
-            workers.close(patience=patience)
+        for pool, patience in zip(self._thread_pools, (0.2, 1.0, 0.2), strict=True):
+            pool.close(patience=patience)
 
     async def _release_waiting(self) -> None:
         """Release a waiting call at once, if the store is durable; else end it."""

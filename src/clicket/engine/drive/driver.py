@@ -105,7 +105,7 @@ class Driver:
 
     # The journal.
 
-    def on_request(self, entry: Entry, events: list[Event]) -> None:
+    def on_signal(self, entry: Entry, events: list[Event]) -> None:
         call = self._call_of(entry)
         if call is None:
             return
@@ -122,7 +122,7 @@ class Driver:
             self.parts.ending.answer(call, error)
 
     def on_not_created(self, entry: Entry, error: ClicketError) -> None:
-        # The commit may have been made for a request, such as a cancellation, or for a reader: then nothing else ends the call here, and
+        # The commit may have been made for a signal, such as a cancellation, or for a reader: then nothing else ends the call here, and
         # its caller is to get the call that has its id.
         call = self._call_of(entry)
         if call is not None:

@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clicket.engine.executors.artifacts import (
-        GRANT,
+        ARTIFACT_ACCESS,
         ArtifactSource,
+        allow_reading,
         artifact_stream,
         chunks_of,
-        grant,
-        granted,
+        may_read,
         name_of,
         put_artifact,
         read_artifact,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from clicket.engine.executors.wakeups import Wakeups
 
 __all__ = [
-    "GRANT",
+    "ARTIFACT_ACCESS",
     "MAX_FILES",
     "PREPARED",
     "RUNTIME",
@@ -91,6 +91,7 @@ __all__ = [
     "Stopped",
     "TurnLog",
     "Wakeups",
+    "allow_reading",
     "artifact_stream",
     "attempt_of",
     "backoff",
@@ -104,12 +105,11 @@ __all__ = [
     "explain",
     "factories_for",
     "gave_token",
-    "grant",
-    "granted",
     "is_abandoned",
     "keep_files",
     "lane_of",
     "log_failure",
+    "may_read",
     "name_of",
     "park",
     "progress_data",
@@ -126,7 +126,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "artifacts": "GRANT ArtifactSource artifact_stream chunks_of grant granted name_of put_artifact read_artifact spooled unknown",
+    "artifacts": "ARTIFACT_ACCESS ArtifactSource allow_reading artifact_stream chunks_of may_read name_of put_artifact read_artifact "
+    "spooled unknown",
     "caller_documents": "SEALED CallerDocuments",
     "deps": "Deps",
     "kept_files": "MAX_FILES keep_files",

@@ -1,5 +1,5 @@
 """Artifacts and their readers. An artifact is named by the hash of its content, so knowing a name gives no right to read it. A caller
-may read what it uploaded and what its calls stored. The store records these grants, so they hold in every process."""
+may read what it uploaded and what its calls stored. The store records it, so it holds in every process."""
 
 from __future__ import annotations
 
@@ -18,17 +18,27 @@ from clicket import system
 from clicket.errors import NotFound, UsageError
 from clicket.model.codec import encode
 from clicket.model.ports import Store
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = [
-    "GRANT", "ArtifactSource", "Spooled", "artifact_stream", "chunks_of", "grant", "granted", "name_of", "put_artifact", "read_artifact",
-    "spooled", "unknown",
+    "ARTIFACT_ACCESS",
+    "ArtifactSource",
+    "Spooled",
+    "allow_reading",
+    "artifact_stream",
+    "chunks_of",
+    "may_read",
+    "name_of",
+    "put_artifact",
+    "read_artifact",
+    "spooled",
+    "unknown",
 ]  # fmt: skip
 
 ArtifactSource = bytes | os.PathLike[str] | IO[bytes] | Iterable[bytes] | AsyncIterable[bytes]
 """What an artifact is made of: bytes, the path of a file, an open binary file, or chunks of bytes as they come."""
 
-GRANT = "artifact"
+ARTIFACT_ACCESS = "artifact"
 """The kind of the stored documents that say which caller may read which artifact."""
 _PIECE = 1024 * 1024
 CHUNK = 256 * 1024
@@ -98,15 +108,15 @@ async def chunks_of(source: ArtifactSource) -> AsyncGenerator[bytes]:
 
 async def _blocking_chunks(source: ArtifactSource) -> AsyncGenerator[bytes]:
     """Chunks of what blocks while it is read, by a thread of its own. A file that the caller opened stays open."""
-    workers = Workers(1, "clicket-artifact")
+    thread_pool = ThreadPool(1, "clicket-artifact")
     own = ExitStack()
     try:
-        read = await workers.run(lambda: _reader_of(source, own))
-        while chunk := _checked(await workers.run(read)):
+        read = await thread_pool.run(lambda: _reader_of(source, own))
+        while chunk := _checked(await thread_pool.run(read)):
             yield chunk
     finally:
-        await workers.run(own.close)
-        workers.close(0)
+        await thread_pool.run(own.close)
+        thread_pool.close(0)
 
 
 def _reader_of(source: ArtifactSource, own: ExitStack) -> Callable[[], Any]:
@@ -169,21 +179,21 @@ async def name_of(data: bytes | Sequence[bytes]) -> tuple[str, Sequence[bytes], 
     return f"sha256-{digest.hexdigest()}", pieces, size
 
 
-async def grant(store: Store, caller: str, name: str) -> None:
+async def allow_reading(store: Store, caller: str, name: str) -> None:
     """From now on this caller may read that artifact. The program itself, whose name is empty, may read all."""
     if caller:
-        await store.put_document(GRANT, f"{caller}/{name}", encode({"at": system.now()}), None)
+        await store.put_document(ARTIFACT_ACCESS, f"{caller}/{name}", encode({"at": system.now()}), None)
 
 
-async def granted(store: Store, caller: str, name: str) -> bool:
-    return not caller or await store.document(GRANT, f"{caller}/{name}") is not None
+async def may_read(store: Store, caller: str, name: str) -> bool:
+    return not caller or await store.document(ARTIFACT_ACCESS, f"{caller}/{name}") is not None
 
 
 async def read_artifact(store: Store, caller: str, name: str, start: int, end: int | None) -> bytes:
     """A range of an artifact, if the caller may read it: `NotFound` otherwise."""
     if start < 0 or (end is not None and end < start):
         raise UsageError(f"a range starts at 0 or later and ends after its start, not {start}:{end}.")
-    if not await granted(store, caller, name):
+    if not await may_read(store, caller, name):
         raise unknown(name)
     return await store.read_artifact(name, start, end)
 

@@ -1,6 +1,6 @@
 """Runs a body in its caller's task, and can detach it.
 
-Awaiting a body in the caller's own task costs no task and no turn of the loop. But a body that swallows its cancellation, or
+Awaiting a body in the caller's own task costs no task and no iteration of the loop. But a body that swallows its cancellation, or
 takes long to clean up, would keep its caller waiting. So this module steps the body's coroutine. While the body waits, the caller
 waits at a gate. The gate opens when the body can go on, or when the call is abandoned. Then the body moves to a task of its own,
 still in its wait, and the caller goes on. The caller's task is never cancelled for this.
@@ -23,7 +23,7 @@ Adopt = Callable[[Call, Coroutine[Any, Any, Any]], None]
 
 
 class Opener:
-    """The callback that opens a gate when the body can go on. `Wakeups` opens the gate in its place, one turn of the loop earlier."""
+    """The callback that opens a gate when the body can go on. `Wakeups` opens the gate in its place, one iteration of the loop earlier."""
 
     __slots__ = ("gate",)
 

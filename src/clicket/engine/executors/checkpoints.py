@@ -128,7 +128,7 @@ class Checkpoints:
             )
 
     async def _put(self, data: bytes) -> str:
-        """Store it without a grant for the caller: only the tool reads it."""
+        """Store it without access for the caller: only the tool reads it."""
         name, pieces, _ = await name_of([data[at : at + _PIECE] for at in range(0, len(data), _PIECE)])
         await self._store.put_artifact(name, pieces)
         return name

@@ -43,7 +43,7 @@ class Clocks:
             self._deadlines.drop(call, attempt.deadline)
             attempt.deadline = None
 
-    def grant(self, call: Call, after: Callable[..., None], *args: Call) -> None:
+    def start_grace(self, call: Call, after: Callable[..., None], *args: Call) -> None:
         """The call is being stopped: call `after` when its grace is over."""
         # A call that waits for other calls stops after them, and they have a grace, too.
         grace = 2 * self.grace + 1.0 if call.entry.internal else self.grace

@@ -16,7 +16,7 @@ from clicket.engine.executors.stopping import attempt_of
 from clicket.engine.live_call import Call
 from clicket.model.deps import RunDeps, how_to_give
 from clicket.model.ids import is_of_turn
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 from clicket.tools import Tool
 from clicket.tools.deps import DepValues, Factory, factory_failed, make_dep
 from clicket.tools.place import placed
@@ -31,9 +31,9 @@ FACTORY_LIMIT = 120.0
 class Deps:
     """`is_worker`: no run of an agent brings anything to this process."""
 
-    def __init__(self, factories: Mapping[str, Factory], workers: Workers, *, is_worker: bool = False) -> None:
+    def __init__(self, factories: Mapping[str, Factory], thread_pool: ThreadPool, *, is_worker: bool = False) -> None:
         self.factories = factories
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._is_worker = is_worker
         self._made: dict[str, asyncio.Task[Any]] = {}
         self._exits = AsyncExitStack()
@@ -125,7 +125,7 @@ class Deps:
                 continue
             task = self._made.get(name)
             if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-                made = make_dep(self.factories[name], self._exits, self._workers.run)
+                made = make_dep(self.factories[name], self._exits, self._thread_pool.run)
                 task = self._made[name] = asyncio.ensure_future(made)
             if not task.done():
                 making.append(task)

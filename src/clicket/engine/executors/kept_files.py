@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from clicket.engine.executors.artifacts import artifact_stream, chunks_of, grant, name_of, spooled
+from clicket.engine.executors.artifacts import allow_reading, artifact_stream, chunks_of, name_of, spooled
 from clicket.errors import UsageError
 from clicket.model.files import HEAD, File, FileRef, artifact_in, ref_of
 from clicket.model.ports import Store
@@ -50,5 +50,5 @@ async def _kept(store: Store, caller: str, file: File, keep_until: float | None)
             head = next(iter(whole.chunks), b"")[:HEAD]
             name, ref = whole.name, ref_of(file, whole.name, head, whole.size)
             await store.put_artifact(name, whole.chunks, keep_until=keep_until)
-    await grant(store, caller, name)
+    await allow_reading(store, caller, name)
     return ref

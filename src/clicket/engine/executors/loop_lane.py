@@ -83,7 +83,7 @@ class LoopLane:
                 task.cancel()
             else:
                 cancel_wait(attempt)
-            self._clocks.grant(call, self._abandon, call)
+            self._clocks.start_grace(call, self._abandon, call)
 
         set_stopper(attempt, stop)
         if call.stopping is not None:  # the call was stopped in the body's first step

@@ -8,7 +8,7 @@ from typing import Any
 
 from clicket.engine.executors.clocks import Clocks
 from clicket.engine.executors.loop_lane import absorb_cancel, task_of
-from clicket.engine.executors.processes import ProcessPool, Worker, factories_for, target_of
+from clicket.engine.executors.processes import ProcessPool, ToolProcess, factories_for, target_of
 from clicket.engine.executors.processes.file_outputs import output_in
 from clicket.engine.executors.sink import CallSink, relay, sent_context
 from clicket.engine.executors.stopping import Stopped, attempt_of, keep_late, set_stopper
@@ -41,8 +41,8 @@ class ProcessLane:
 
     async def attempt(self, call: Call, tool: Tool) -> Any:
         attempt = attempt_of(call)
-        worker: Worker = attempt.worker or await self._acquire(call)
-        attempt.worker = None
+        child: ToolProcess = attempt.prepared or await self._acquire(call)
+        attempt.prepared = None
         task = task_of(attempt)
         set_stopper(attempt, task.cancel)
         sink = self._make_sink(call)
@@ -59,7 +59,7 @@ class ProcessLane:
 
         context = sent_context(call, tool.options.timeout)
         try:
-            reply = await worker.run(
+            reply = await child.run(
                 target_of(tool),
                 encode(call.arguments),
                 context=context,
@@ -70,11 +70,11 @@ class ProcessLane:
         except asyncio.CancelledError:
             task.uncancel()
             set_stopper(attempt, None)
-            await worker.stop()
+            await child.stop()
             raise Stopped(call.stopping or "shutdown") from None
         finally:
             self._clocks.over(call)
-            self._pool.release(worker)
+            self._pool.release(child)
         if call.stopping is not None:
             await absorb_cancel(call, task, 0)
             keep_late(attempt, None if reply is None else output_in(reply), None)
@@ -82,10 +82,10 @@ class ProcessLane:
         return STREAMED if reply is None else output_in(reply)
 
     async def prepare(self, call: Call) -> None:
-        """Make a worker ready for the call. If the call is stopped meanwhile, it ends here."""
-        attempt_of(call).worker = await self._acquire(call)
+        """Make a tool process ready for the call. If the call is stopped meanwhile, it ends here."""
+        attempt_of(call).prepared = await self._acquire(call)
 
-    async def _acquire(self, call: Call) -> Worker:
+    async def _acquire(self, call: Call) -> ToolProcess:
         if call.stopping is not None:
             raise Stopped(call.stopping)
         attempt = attempt_of(call)
@@ -100,8 +100,8 @@ class ProcessLane:
             set_stopper(attempt, None)
 
     def release(self, call: Call) -> None:
-        """Release a worker that was made ready and not used."""
+        """Release a tool process that was made ready and not used."""
         attempt = call.attempt
-        if attempt is not None and attempt.worker is not None:
-            self._pool.release(attempt.worker)
-            attempt.worker = None
+        if attempt is not None and attempt.prepared is not None:
+            self._pool.release(attempt.prepared)
+            attempt.prepared = None

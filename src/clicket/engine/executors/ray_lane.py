@@ -29,7 +29,7 @@ from clicket.engine.journal import Journal
 from clicket.engine.live_call import Call, Late
 from clicket.errors import ClicketError
 from clicket.model.codec import encode
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 from clicket.tools import STREAMED, Resources, Tool
 from clicket.tools.deps import Factory
 
@@ -69,7 +69,7 @@ class RayLane:
         self._make_sink = make_sink
         self._on_returned = on_returned
         self._spawn = spawn
-        self._threads = Workers(_MAX_THREADS, "clicket-ray")
+        self._threads = ThreadPool(_MAX_THREADS, "clicket-ray")
 
     async def prepare(self, call: Call) -> None:
         """Wait until the call's body has its resources. If the call is stopped meanwhile, it ends here.
@@ -104,7 +104,7 @@ class RayLane:
             set_stopper(attempt, None)
             for timer in timers:
                 timer.cancel()
-        attempt.worker = body
+        attempt.prepared = body
 
     async def _is_placed(self, call: Call, tool: Tool, body: PlacedBody, *, last_try: bool) -> bool:
         """Place the body. False: the connection was lost, and may be made again. After the last try that is an error."""
@@ -135,14 +135,14 @@ class RayLane:
         text = f"Waits for resources of the Ray cluster: {wanted}."
         if nodes and not any(_fits(wanted, node) for node in nodes):
             text += f" None of its {len(nodes)} nodes is that large."
-        if attempt_of(call).worker is None and not call.ending and call.stopping is None:
+        if attempt_of(call).prepared is None and not call.ending and call.stopping is None:
             self._journal.record(call.entry, "note", {"text": text, "waiting_for": "resources"})
             self._journal.commit(call.entry)
 
     async def attempt(self, call: Call, tool: Tool) -> Any:
         attempt = attempt_of(call)
-        body: PlacedBody = attempt.worker
-        attempt.worker = None
+        body: PlacedBody = attempt.prepared
+        attempt.prepared = None
         task = task_of(attempt)
         sink = self._make_sink(call)
         set_stopper(attempt, task.cancel)
@@ -186,9 +186,9 @@ class RayLane:
     def release(self, call: Call) -> None:
         """End a body that has its resources and was not run."""
         attempt = call.attempt
-        if attempt is not None and attempt.worker is not None:
-            self._spawn(self._end(attempt.worker))
-            attempt.worker = None
+        if attempt is not None and attempt.prepared is not None:
+            self._spawn(self._end(attempt.prepared))
+            attempt.prepared = None
 
     async def _end(self, body: PlacedBody) -> None:
         try:

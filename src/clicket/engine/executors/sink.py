@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.engine.executors.artifacts import ArtifactSource, chunks_of, grant, name_of, read_artifact, spooled
+from clicket.engine.executors.artifacts import ArtifactSource, allow_reading, chunks_of, name_of, read_artifact, spooled
 from clicket.engine.executors.caller_documents import CallerDocuments
 from clicket.engine.executors.checkpoints import Checkpoints
 from clicket.engine.executors.inputs import Questions
@@ -286,7 +286,7 @@ class CallSink:
                 await self._store.put_artifact(whole.name, whole.chunks)
             name, size = whole.name, whole.size
             self.active_at = self._clock()  # however long the source took, it was not the tool's silence
-        await grant(self._store, call.caller, name)
+        await allow_reading(self._store, call.caller, name)
         if not call.ending and name not in call.tool_artifacts:  # after the end a sweep removes it
             call.tool_artifacts |= {name}
             self._journal.name_artifact(call.entry, name, size)

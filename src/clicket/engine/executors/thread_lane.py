@@ -13,7 +13,7 @@ from clicket.engine.executors.sink import context_for
 from clicket.engine.executors.stopping import Stopped, abandon, attempt_of, keep_late, set_stopper
 from clicket.engine.executors.thread_sink import ThreadSink
 from clicket.engine.live_call import Call, Late
-from clicket.system.bridge import Workers, fulfil
+from clicket.system.bridge import ThreadPool, fulfil
 from clicket.tools import Tool
 
 __all__ = ["ThreadLane"]
@@ -22,8 +22,10 @@ __all__ = ["ThreadLane"]
 class ThreadLane:
     """`on_returned` is called when an abandoned body has returned."""
 
-    def __init__(self, workers: Workers, clocks: Clocks, *, on_returned: Callable[[Call, Late | None], None]) -> None:
-        self._workers = workers
+    def __init__(
+        self, thread_pool: ThreadPool, clocks: Clocks, *, on_returned: Callable[[Call, Late | None], None]
+    ) -> None:
+        self._thread_pool = thread_pool
         self._clocks = clocks
         self._on_returned = on_returned
 
@@ -55,12 +57,12 @@ class ThreadLane:
         def stop() -> None:
             # After a deadline there is no grace; after a cancel the body has a moment to see ctx.cancelled and return.
             if call.stopping in ("cancel", "shutdown"):
-                self._clocks.grant(call, give_up)
+                self._clocks.start_grace(call, give_up)
             else:
                 give_up()
 
         set_stopper(attempt, stop)
-        self._workers.submit(lambda: context.run(body, bound, ctx), done)
+        self._thread_pool.submit(lambda: context.run(body, bound, ctx), done)
         try:
             output = await outcome
         except Stopped:

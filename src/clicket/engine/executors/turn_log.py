@@ -88,7 +88,7 @@ class TurnLog:
         `looked_at`: the part of it that people or models wrote, and that may hold a secret. `shown`: the entry without the
         values of declared fields, if it has any; readers get this one, also if the other can be unsealed. `then` is called
         with True once it is durable, or with False if it never will be. `soon`: nothing outside depends on it, so it may be
-        written together with the next entry of this turn of the loop.
+        written together with the next entry of this iteration of the loop.
         """
         self.count += 1
         data: dict[str, Any] = {"text": text, "entry": entry}

@@ -1,4 +1,4 @@
-"""Wakes the tasks that wait for calls: however many go on in one turn of the loop, it makes one callback of the loop for them.
+"""Wakes the tasks that wait for calls: however many go on in one iteration of the loop, it makes one callback of the loop for them.
 
 A future makes a handle of the loop for each task that waits for it: three Python calls and an object, as much as a stage of the
 call. A commit of a hundred calls wakes a hundred tasks at once.
@@ -27,7 +27,7 @@ class Wakeups:
         self._woken: list[_Woken] = []
 
     def fulfil(self, future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:
-        """Set the value or error of a future, unless it is done. The task that waits for it goes on in the next turn of the loop."""
+        """Set the value or error of a future, unless it is done. The task that waits for it goes on in the next iteration of the loop."""
         waiting = future._callbacks  # every future of asyncio has it; one that is done has none in it
         if not waiting or len(waiting) != 1:
             fulfil(future, value, error)
@@ -38,7 +38,7 @@ class Wakeups:
             future.set_result(value)
         else:
             fulfil(future, None, error)
-        if type(callback) is Opener:  # the body of a call waits: its caller goes on in the next turn, too
+        if type(callback) is Opener:  # the body of a call waits: its caller goes on in the next iteration, too
             self.fulfil(callback.gate)
             return
         woken = self._woken
@@ -47,7 +47,7 @@ class Wakeups:
         woken.append((context, callback, future))
 
     def _wake(self) -> None:
-        woken, self._woken = self._woken, []  # what is woken meanwhile has its turn later
+        woken, self._woken = self._woken, []  # what is woken meanwhile is called later
         woken.reverse()
         try:
             while woken:

@@ -71,7 +71,7 @@ class WorkClaimer:
             self._spawn(self._look())
 
     def nudge_now_and_then(self) -> None:
-        """As `nudge`, from a timer, in case a notice was lost: not if this process has looked just now."""
+        """As `nudge`, from a timer, in case a message was lost: not if this process has looked just now."""
         if self._clock.monotonic() - self._looked_at >= _RECENT:
             self.nudge()
 

@@ -1,7 +1,7 @@
-"""Calls that a notice offers to this worker: claimed by the commit that starts them, if they can start now.
+"""Calls that a message offers to this worker: claimed by the commit that starts them, if they can start now.
 
-The notice has the call's first events, so nothing is read before the commit. The commit is refused if the call has an owner by then, or
-is not as the notice says; then this process forgets it. A call that cannot start now is left to the claims of waiting calls.
+The message has the call's first events, so nothing is read before the commit. The commit is refused if the call has an owner by then, or
+is not as the message says; then this process forgets it. A call that cannot start now is left to the claims of waiting calls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from clicket.engine.fleet.capacity import Capacity
 from clicket.engine.fleet.claimer import WorkClaimer
 from clicket.engine.inputs import Inputs
 from clicket.model import Event, load_call
-from clicket.model.ports import Clock, Notices, Stored, Timer
+from clicket.model.ports import Bus, Clock, Stored, Timer
 
 __all__ = ["Offers"]
 
@@ -28,10 +28,8 @@ calls wait, and one claim for many of them costs less than an offer of each."""
 
 
 class Offers:
-    def __init__(
-        self, notices: Notices, clock: Clock, claimer: WorkClaimer, capacity: Capacity, inputs: Inputs
-    ) -> None:
-        self._notices = notices
+    def __init__(self, bus: Bus, clock: Clock, claimer: WorkClaimer, capacity: Capacity, inputs: Inputs) -> None:
+        self._bus = bus
         self._clock = clock
         self._claimer = claimer
         self._capacity = capacity
@@ -64,7 +62,7 @@ class Offers:
 
     def announce_changes(self) -> None:
         """Tell the other processes if tools lost their room; and if they have much more of it than was told, once that has lasted."""
-        if self._notices.trouble is not None:
+        if self._bus.trouble is not None:
             return
         room = self._room()
         if self._announced is None or _lost(room, self._announced):
@@ -87,23 +85,23 @@ class Offers:
 
     def announce_room(self) -> None:
         """Tell the other processes how many more calls of each tool could start here."""
-        if self._notices.trouble is not None:
+        if self._bus.trouble is not None:
             self._announced = None
             return
         room = self._room()
         if room:
             self._announced = room
-            self._notices.post("room", self._notices.me, body=_encode(room), soon=False)
+            self._bus.post("room", self._bus.me, body=_encode(room), soon=False)
 
     async def tell_room(self) -> None:
-        """A chore: tell it from time to time, as notices may be lost."""
+        """A chore: tell it from time to time, as messages may be lost."""
         self.announce_room()
 
     def leave(self) -> None:
         """This process starts no more calls."""
         self._stop_settling()
         if self._announced is not None:
-            self._notices.post("room", self._notices.me, body=b"{}")
+            self._bus.post("room", self._bus.me, body=b"{}")
 
     def _room(self) -> dict[str, int]:
         """How many calls of each tool would start if they were offered now. While calls may wait in the store, none would."""

@@ -1,6 +1,6 @@
-"""Which worker gets the notice of a call that this process leaves to others: one that has room for its tool.
+"""Which worker gets the message of a call that this process leaves to others: one that has room for its tool.
 
-What is known of workers comes from their notices, so it may be old or missing. A wrong choice costs time alone: a worker that cannot
+What is known of workers comes from their messages, so it may be old or missing. A wrong choice costs time alone: a worker that cannot
 take the call leaves it, and every worker looks for waiting calls from time to time.
 """
 
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clicket.model.ports import Clock, Notices
+from clicket.model.ports import Bus, Clock
 
 __all__ = ["ROOM_EVERY", "Placement"]
 
 ROOM_EVERY = 5.0
-"""Seconds between two notices of a worker about its room."""
+"""Seconds between two messages of a worker about its room."""
 _FORGET = 3 * ROOM_EVERY
 _MAX_PLACED = 10_000
-_TURN = 0.005
+_ROTATE_EVERY = 0.005
 """Seconds for which one of several full workers is the one that is told of waiting calls."""
 _decode = msgspec.json.Decoder(dict[str, int]).decode
 
@@ -34,26 +34,26 @@ class _Worker(msgspec.Struct, eq=False):
 
 
 class Placement:
-    def __init__(self, notices: Notices, clock: Clock) -> None:
-        self._notices = notices
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self._bus = bus
         self._clock = clock
         self._workers: dict[int, _Worker] = {}
         self._placed: dict[int, int] = {}
         self._ended: dict[int, bool] = {}
         """Calls that ended before this process knew that they were placed."""
-        self._turn = 0
+        self._rotation = 0
         self._told = 0
-        """Calls in this turn."""
-        self._next_turn_at = float("-inf")
+        """Calls since the last change."""
+        self._rotate_at = float("-inf")
         self._has_asked = False
 
     def ask_once(self) -> None:
-        """Ask workers for their room, as soon as notices arrive."""
-        if self._notices.trouble is not None:
+        """Ask workers for their room, as soon as messages arrive."""
+        if self._bus.trouble is not None:
             self._has_asked = False
         elif not self._has_asked:
             self._has_asked = True
-            self._notices.post("rooms", 0, body=b"true")
+            self._bus.post("rooms", 0, body=b"true")
 
     def on_room(self, worker: int, body: bytes) -> None:
         """A worker says how much room it has; nothing: it leaves."""
@@ -93,13 +93,13 @@ class Placement:
         if not able:
             self.ask_once()
             return 0
-        told = able[self._turn % len(able)]
-        if now >= self._next_turn_at or self._told >= max(self._workers[told].most[tool], 1):
-            # Calls of about the same time are one notice to one worker, as many as it could start.
-            self._turn += 1
+        told = able[self._rotation % len(able)]
+        if now >= self._rotate_at or self._told >= max(self._workers[told].most[tool], 1):
+            # Calls of about the same time are one message to one worker, as many as it could start.
+            self._rotation += 1
             self._told = 0
-            self._next_turn_at = now + _TURN
-            told = able[self._turn % len(able)]
+            self._rotate_at = now + _ROTATE_EVERY
+            told = able[self._rotation % len(able)]
         self._told += 1
         return -told
 
@@ -109,7 +109,7 @@ class Placement:
             self._free(worker)
             return
         self._placed[key] = worker
-        if len(self._placed) > _MAX_PLACED:  # notices of their ends were lost
+        if len(self._placed) > _MAX_PLACED:  # messages of their ends were lost
             del self._placed[next(iter(self._placed))]
 
     def ended(self, key: int) -> None:

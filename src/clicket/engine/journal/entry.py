@@ -89,7 +89,7 @@ class Entry:
     later: tuple[OnDurable, ...] = ()
     """For the unit after it."""
     commits_soon: bool = False
-    """A commit at the end of this turn of the loop is scheduled."""
+    """A commit at the end of this iteration of the loop is scheduled."""
     watchers: tuple[asyncio.Future[None], ...] = ()
 
     _events: list[Event] | None = None

@@ -48,7 +48,7 @@ class Journal(Staging):
     """`patience`: seconds for which an outcome that cannot be written is retried before its waiters get the error. They get it at once
     while the store is known to take nothing, as on a full disk: `trouble` says why then.
 
-    `on_request(entry, events)` is called when another process wrote a request into a call of ours, `on_unsaved(entry, error)`
+    `on_signal(entry, events)` is called when another process wrote a signal into a call of ours, `on_unsaved(entry, error)`
     when events could not be stored for `patience` seconds, `on_not_created(entry, error)` when a call's first commit was refused for
     good, whichever part made it: after the callbacks of that commit.
     """
@@ -62,7 +62,7 @@ class Journal(Staging):
         worker: str = "",
         host: str = "",
         observers: Observers | None = None,
-        on_request: Callable[[Entry, list[Event]], None] | None = None,
+        on_signal: Callable[[Entry, list[Event]], None] | None = None,
         on_unsaved: Callable[[Entry, ClicketError], None] | None = None,
         on_not_created: Callable[[Entry, ClicketError], None] | None = None,
         patience: float = 10.0,
@@ -76,7 +76,7 @@ class Journal(Staging):
         self.closed = False
         self._store = store
         self._spawn = spawn
-        self._on_request = on_request
+        self._on_signal = on_signal
         self._on_unsaved = on_unsaved
         self._on_not_created = on_not_created
         self._append = store.append
@@ -183,7 +183,7 @@ class Journal(Staging):
             self._send(entry, () if on_durable is None else (on_durable,))
 
     def commit_soon(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
-        """As `commit`, at the end of this turn of the loop: what is committed until then goes in the same unit."""
+        """As `commit`, at the end of this iteration of the loop: what is committed until then goes in the same unit."""
         if on_durable is not None:
             entry.later = (*entry.later, on_durable)
         if entry.inflight is None and not entry.commits_soon:
@@ -314,7 +314,7 @@ class Journal(Staging):
             self._on_not_created(entry, error)
 
     async def append(self, change: Append) -> ClicketError | None:
-        """Append without staging, and wait: for retries, and for requests into calls that other processes own."""
+        """Append without staging, and wait: for retries, and for signals to calls that other processes own."""
         answer: asyncio.Future[ClicketError | None] = asyncio.get_running_loop().create_future()
         self._append(change, lambda _, error: fulfil(answer, error))
         return await answer
@@ -412,8 +412,8 @@ class Journal(Staging):
         else:
             change.unit = rows_of([event for event in stored.events if event.seq > change.expect])
             self._on_appended(change, None)
-        if foreign and self._on_request is not None:
-            self._on_request(entry, foreign)
+        if foreign and self._on_signal is not None:
+            self._on_signal(entry, foreign)
 
     def _take_in(self, entry: Entry, foreign: list[Event]) -> None:
         """Apply the events of another process as durable events of the call."""

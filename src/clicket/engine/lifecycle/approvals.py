@@ -43,7 +43,7 @@ class Approvals:
         self._caching = core.caching
         self._arguments = core.arguments
         self._grants = core.grants
-        self._requests = core.requests
+        self._signals = core.signals
         self._inputs = core.inputs
         self._spawn = core.spawn
 
@@ -99,7 +99,7 @@ class Approvals:
     async def _answer_unless_answered(self, call: Call, decision: dict[str, Any]) -> None:
         """The question is on record, so a person may have answered it by now: the first answer counts."""
         try:
-            await self._requests.write_own(call.entry, "approval_given", decision)
+            await self._signals.write_own(call.entry, "approval_given", decision)
         except ClicketError as error:
             logger.warning("call %s: the grant could not answer its question, so a person is asked: %s", call.id, error)
 

@@ -31,7 +31,7 @@ class Ending:
         self._made = core.live.made
         self._limiter = core.limiter
         self._timers = core.timers
-        self._requests = core.requests
+        self._signals = core.signals
         self._flights = core.flights
         self._hub = core.hub
         self._degraded = core.hub.degraded
@@ -116,7 +116,7 @@ class Ending:
                 self._made.pop(call.entry.id, None)  # all that `forget` would do
             else:
                 self.forget(call)
-            if call.waiters or call.turn is not None:
+            if call.waiters or call.start_waiter is not None:
                 self.answer(call, None)
         elif isinstance(error, Fenced):
             self._body_over(call)
@@ -187,8 +187,8 @@ class Ending:
     def leave_to_others(self, call: Call, why: Fenced) -> None:
         """As `let_go`, for a call that was accepted to be run by another process: a caller that waits for its start is woken without an
         error, and finds `call.failure`."""
-        if call.turn is not None:
-            self.wake(call.turn)
+        if call.start_waiter is not None:
+            self.wake(call.start_waiter)
         self.let_go(call, why)
 
     def dismiss(self, call: Call, error: ClicketError) -> None:
@@ -204,10 +204,10 @@ class Ending:
     def answer(self, call: Call, error: ClicketError | None) -> None:
         waiters, call.waiters = call.waiters, ()
         result = call.result
-        turn = call.turn
+        waiter = call.start_waiter
         wake = self.wake
-        if turn is not None and not turn.done():  # its caller waits for the start
-            wake(turn, result, error)
+        if waiter is not None and not waiter.done():  # its caller waits for the start
+            wake(waiter, result, error)
         for waiter in waiters:
             wake(waiter, result, error)
 
@@ -220,7 +220,7 @@ class Ending:
             # A start that was refused is not an outcome: the body did not run here.
             ran = outcome is not None and (outcome.data.get("error") or {}).get("code") != Fenced.code
             if outcome is not None and ran and found and found[0].damaged is None:
-                await self._requests.write(found[0], "late_result", dict(outcome.data))
+                await self._signals.write(found[0], "late_result", dict(outcome.data))
         except StoreUnavailable as unavailable:
             logger.warning("call %s: its late result could not be stored: %s", call.id, unavailable)
         finally:

@@ -26,7 +26,7 @@ from clicket.engine.live_call import Call
 from clicket.errors import ClicketError
 from clicket.model.ports import sleep
 from clicket.safety.vault import hide_error, hide_text
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 from clicket.tools.reconcile import Answer, CallInDoubt, Continues, DidNotHappen, Happened, Unknown, is_answer
 
 __all__ = ["Reconciling"]
@@ -52,7 +52,7 @@ class Reconciling:
         ending: Ending,
         runner: Runner,
         credentials: LentCredentials,
-        workers: Workers,
+        thread_pool: ThreadPool,
         chance: random.Random,
     ) -> None:
         self._journal = core.journal
@@ -61,7 +61,7 @@ class Reconciling:
         self._ending = ending
         self._runner = runner
         self._credentials = credentials
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._chance = chance
         self._worker = core.queues.worker
         self._inputs = core.inputs
@@ -173,7 +173,7 @@ class Reconciling:
             work: asyncio.Future[Any] = asyncio.ensure_future(_awaited(check(doubt, context_for(call, sink))))
         else:
             context = context_for(call, ThreadSink(sink))
-            work = asyncio.ensure_future(self._workers.run(lambda: check(doubt, context)))
+            work = asyncio.ensure_future(self._thread_pool.run(lambda: check(doubt, context)))
         late = asyncio.ensure_future(sleep(self._clock, seconds))
         try:
             await asyncio.wait({work, late}, return_when=asyncio.FIRST_COMPLETED)

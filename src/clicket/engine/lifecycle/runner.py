@@ -41,7 +41,7 @@ from clicket.engine.live_call import Call
 from clicket.errors import CredentialMissing, UsageError
 from clicket.kernel import State
 from clicket.safety.vault import hide_error, hide_text
-from clicket.system.bridge import Workers, fulfil
+from clicket.system.bridge import ThreadPool, fulfil
 from clicket.tools import Options, Pending, Tool
 from clicket.tools.question import InputNeeded
 
@@ -58,7 +58,7 @@ _PARKED = {
 class Bodies(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Where bodies run that do not run on the loop."""
 
-    workers: Workers
+    thread_pool: ThreadPool
     processes: ProcessPool
     cluster: Cluster
 
@@ -105,7 +105,7 @@ class Runner:
             "loop": self._loop.attempt,
             "external": self._attempt_external,
             "inline": inline,
-            "thread": ThreadLane(bodies.workers, clocks, on_returned=on_returned).attempt,
+            "thread": ThreadLane(bodies.thread_pool, clocks, on_returned=on_returned).attempt,
             "process": self._processes.attempt,
             "ray": self._ray.attempt,
         }

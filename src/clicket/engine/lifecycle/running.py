@@ -118,11 +118,15 @@ class Running:
                 return
         if call.ending:
             self._gate.release(call)
-        elif call.in_callers_task and call.plan.lane == "loop" and (call.turn is None or not call.turn.done()):
+        elif (
+            call.in_callers_task
+            and call.plan.lane == "loop"
+            and (call.start_waiter is None or not call.start_waiter.done())
+        ):
             call.ready = True
-            if call.turn is not None:
+            if call.start_waiter is not None:
                 wake = self._wake
-                wake(call.turn)
+                wake(call.start_waiter)
         else:
             self.run_in_own_task(call)
 
@@ -154,10 +158,10 @@ class Running:
             _raise_unless_left(call.failure)
             return None
         if not call.ready and call.result is None:
-            turn: asyncio.Future[Any] = _Future(loop=self._loop)
-            call.turn = turn
+            waiter: asyncio.Future[Any] = _Future(loop=self._loop)
+            call.start_waiter = waiter
             try:
-                await turn
+                await waiter
             except asyncio.CancelledError:
                 await self._on_caller_left(call)
                 raise
@@ -181,7 +185,7 @@ class Running:
         return await self._after_body(call)
 
     async def _after_body(self, call: Call) -> ToolResult:
-        """Wait for the outcome, and let other tasks run if this turn of the loop is long."""
+        """Wait for the outcome, and let other tasks run if this iteration of the loop is long."""
         if call.attempt is not None and call.attempt.caller_left:
             raise asyncio.CancelledError
         if call.result is None:

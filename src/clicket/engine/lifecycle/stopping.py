@@ -48,7 +48,7 @@ class Stopping:
             self.stop(call, reason)
         else:
             # A decision may be on record that this process has not read yet. This append reads it, and the journal reports it in the
-            # same turn of the loop.
+            # same iteration of the loop.
             if call.entry.waiting_for == "approval":
                 # No decision is taken from this commit on. Else one could be acknowledged while the end is being written.
                 closed = {"text": "No decision is taken any more: the time for it is over.", "approval_closed": True}

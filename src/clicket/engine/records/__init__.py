@@ -3,6 +3,6 @@
 - `arguments`: the arguments that a call runs with, read from its journal
 - `attempt_history`: what the events of a call say about its attempts
 - `stored_calls`: calls of other processes, read from the store
-- `requests`: events that one process writes into a call of another
+- `signals`: events that one process writes into a call of another
 - `tool_costs`: costs that tools report
 """

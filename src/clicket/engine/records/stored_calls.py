@@ -11,7 +11,7 @@ from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
 from clicket.model import Event, Record, ToolResult, notes_of, read, result_of
 from clicket.model.codec import decode
 from clicket.model.ids import alias_of, is_alias, provider_prefix
-from clicket.model.ports import Clock, Notices, Query, Store, Stored, Timer
+from clicket.model.ports import Bus, Clock, Query, Store, Stored, Timer
 from clicket.model.result import plain_result
 from clicket.system.bridge import fulfil
 
@@ -20,8 +20,8 @@ __all__ = ["Closed", "StoredCalls"]
 POLL_FIRST = 0.02
 POLL_MOST = 0.25
 _TICK = POLL_MOST / 2
-"""Seconds between two looks at the store while notices arrive. A look reads the calls that were followed, and not read, for a tick or more:
-under load most calls have ended by then."""
+"""Seconds between two looks at the store while messages arrive. A look reads the calls that were followed, and not read, for a tick or
+more: under load most calls have ended by then."""
 _MAX_OUTPUT = 16 * 1024 * 1024
 _MAX_INBOX = 1_000
 """Events that wait for one reader; a slower one reads the rest from the store."""
@@ -112,14 +112,14 @@ class StoredCalls:
         store: Store,
         clock: Clock,
         phase: Phase,
-        notices: Notices,
+        bus: Bus,
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._store = store
         self._clock = clock
         self._phase = phase
-        self._notices = notices
+        self._bus = bus
         self._spawn = spawn
         self.followers: dict[int, list[_Follower]] = {}
         self._due: set[int] = set()
@@ -130,7 +130,7 @@ class StoredCalls:
         self._unchanged: dict[int, None] = {}
         """Calls that this process gave away and of which it has heard nothing since: a follower need not read them at once."""
         self._early: dict[int, tuple[str, list[Event]]] = {}
-        """Ids and events of calls that this process did not know as its own when it heard of them: the store sends a notice with
+        """Ids and events of calls that this process did not know as its own when it heard of them: the store sends a message with
         the commit, so a worker may have done its part before this process has read the answer."""
         self._is_closed = False
 
@@ -194,7 +194,7 @@ class StoredCalls:
     # Following.
 
     def given_away(self, key: int) -> None:
-        """This process has just left a call to other processes; every notice of it is still to come, unless it was faster."""
+        """This process has just left a call to other processes; every message of it is still to come, unless it was faster."""
         if key in self._early:
             return
         self._unchanged[key] = None
@@ -202,7 +202,7 @@ class StoredCalls:
             del self._unchanged[next(iter(self._unchanged))]
 
     def taken_back(self, key: int) -> None:
-        """This process claimed a call: it gets no notices of what it writes itself."""
+        """This process claimed a call: it gets no messages of what it writes itself."""
         self._unchanged.pop(key, None)
         self._early.pop(key, None)
 
@@ -229,7 +229,7 @@ class StoredCalls:
             self._look_at(key)
 
     def on_events(self, key: int, id: str, events: list[Event]) -> None:
-        """A notice brought events of a call. If some before them are missing, the store is read."""
+        """A message brought events of a call. If some before them are missing, the store is read."""
         if key in self._unchanged:
             del self._unchanged[key]
         elif key not in self.followers:
@@ -242,10 +242,10 @@ class StoredCalls:
                 self._look_at(key)
 
     async def follow(self, key: int, id: str, after: int, *, is_known: bool = False) -> AsyncIterator[Event]:
-        """Events after a number, up to the terminal one: from notices, else read when the store hints at them, and periodically.
+        """Events after a number, up to the terminal one: from messages, else read when the store hints at them, and periodically.
 
         `is_known`: the caller has read or written the event of that number, so the call was there. Then nothing is read at once, if
-        this process gave the call away and has heard nothing of it since; else a notice may have come before this follower.
+        this process gave the call away and has heard nothing of it since; else a message may have come before this follower.
         """
         follower = self._follower(key, id, after)
         try:
@@ -273,7 +273,7 @@ class StoredCalls:
             del self.followers[key]
 
     async def _first_events(self, key: int, follower: _Follower, *, is_known: bool) -> tuple[list[Event], bool]:
-        """What is there, and whether the call has ended. Nothing, if the call `is_known` and no notice of it has come yet."""
+        """What is there, and whether the call has ended. Nothing, if the call `is_known` and no message of it has come yet."""
         if not is_known:
             id, after = follower.id, follower.last
             try:
@@ -365,11 +365,11 @@ class StoredCalls:
                 follower.fail(error)
 
     def _look_later(self) -> None:
-        """One timer for all followed calls. While notices arrive, it is only a safety net."""
+        """One timer for all followed calls. While messages arrive, it is only a safety net."""
         if self._timer is None:
-            self._delay = _TICK if self._notices.trouble is None else POLL_FIRST
+            self._delay = _TICK if self._bus.trouble is None else POLL_FIRST
             self._timer = self._clock.call_later(self._delay, self._look_again)
-        elif self._notices.trouble is not None and self._delay > POLL_FIRST:
+        elif self._bus.trouble is not None and self._delay > POLL_FIRST:
             self._timer.cancel()
             self._delay = POLL_FIRST
             self._timer = self._clock.call_later(self._delay, self._look_again)
@@ -379,7 +379,7 @@ class StoredCalls:
             self._timer = None
             return
         self._tick += 1
-        if self._notices.trouble is None:
+        if self._bus.trouble is None:
             self._look_at_old()
             self._delay = _TICK
         else:

@@ -1,5 +1,5 @@
 """Calls of dead owners, and chores.
 
 - `recovery`, `recovered`: takes over the calls of dead owners; its report
-- `chores`: requests, strays, lost calls, sweeps
+- `chores`: signals, strays, lost calls, sweeps
 """

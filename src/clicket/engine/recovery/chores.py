@@ -1,6 +1,6 @@
 """The engine's own chores. `chore_schedule.py` says how often each runs:
 
-- `read_requests`: read cancels and decisions that other processes wrote into calls of this one; claim waiting calls (`claimer.py`)
+- `read_signals`: read cancels and decisions that other processes wrote into calls of this one; claim waiting calls (`claimer.py`)
 - `recover`: take over calls of dead owners; release calls that the store says are ours but that are not tracked here; let go of
   waiting calls that another process has taken over
 - `sweep_all`: remove ended calls that retention no longer keeps, and old outcomes; close idle sessions of tools
@@ -51,7 +51,7 @@ class Chores:
         self._registry = core.registry
         self._live = core.live
         self._claimer = core.claimer
-        self._requests = core.requests
+        self._signals = core.signals
         self._retention = core.retention
         self._costs = core.costs
         self._phase = core.phase
@@ -69,34 +69,34 @@ class Chores:
 
     # Requests of other processes.
 
-    async def read_requests(self) -> None:
-        """Read the requests that other processes wrote into our calls; the journal then notifies the engine."""
+    async def read_signals(self) -> None:
+        """Read the signals that other processes wrote into our calls; the journal then notifies the engine."""
         self._claimer.nudge_now_and_then()
         if not len(self._live):
             return
-        keys = set(await self._store.requests())
+        keys = set(await self._store.signals())
         if not keys:
             return
         for call in self._live:
             if call.entry.key in keys and call.stopping is None and not call.ending and not call.entry.fenced:
                 try:
-                    await self._requests.append_empty(call.entry)
+                    await self._signals.append_empty(call.entry)
                 except Fenced:
                     if not call.slot and not call.ending:
                         self._ending.lose(call)
-                except ClicketError as error:  # the requests into the other calls must still be read
+                except ClicketError as error:  # the signals to the other calls must still be read
                     logger.info("call %s could not be brought up to date: %s", call.id, error)
 
-    def read_requests_soon(self) -> None:
+    def read_signals_soon(self) -> None:
         """The store hints at a request."""
         if not self._listening and not self._phase.closed:
             self._listening = True
-            self._spawn(self._read_requests_now())
+            self._spawn(self._read_signals_now())
 
-    async def _read_requests_now(self) -> None:
+    async def _read_signals_now(self) -> None:
         self._listening = False
         try:
-            await self.read_requests()
+            await self.read_signals()
         except ClicketError as error:
             logger.warning("listen: %s", error)
 

@@ -132,7 +132,7 @@ class Recovery:
         if not self._queues.has_version(tool, str(first.get("tool_version") or "")):
             return False  # a worker of that version takes it, or this one once there is none
         if any(call.entry.key == stored.key for call in self._live.named(stored.id)):
-            return True  # the notice came twice
+            return True  # the message came twice
         call: Call | None = None
         try:
             call, record = self._revive(stored, None, claims=True)

@@ -100,7 +100,7 @@ class Plans:
         if lane == "thread":
             needs = (*needs, ("lane", lane, self._limits.worker_threads))
         elif lane == "process":
-            needs = (*needs, ("lane", lane, self._limits.worker_processes))
+            needs = (*needs, ("lane", lane, self._limits.tool_processes))
         if tool.options.max_concurrency is not None:
             needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
         if tool.options.rate is not None:

@@ -45,9 +45,9 @@ class Rates:
             wait = self._wait(tool.name)
             if wait > 0:
                 return wait
-            grant = await self._store.take(_name(tool), rate.per_second, rate.burst, 1)
-            self._next_at[tool.name] = self._clock.monotonic() + grant.wait
-            return 0.0 if grant.granted else max(grant.wait, 0.001)
+            taken = await self._store.take(_name(tool), rate.per_second, rate.burst, 1)
+            self._next_at[tool.name] = self._clock.monotonic() + taken.wait
+            return 0.0 if taken.count else max(taken.wait, 0.001)
 
     async def allowed(self, rooms: Mapping[str, int], *, again: Callable[[], None]) -> dict[str, int]:
         """How many calls of each tool may be claimed: no more than could start under its rate now. `again` is called when a tool that
@@ -63,9 +63,9 @@ class Rates:
             wait = self._wait(name)
             if wait <= 0:
                 asking = self._asking[name]  # the store may count before or after they take their tokens
-                grant = await self._store.take(_name(tool), rate.per_second, rate.burst, 0)
-                left = grant.left - asking
-                wait = grant.wait
+                taken = await self._store.take(_name(tool), rate.per_second, rate.burst, 0)
+                left = taken.left - asking
+                wait = taken.wait
                 if left > 0:
                     found[name] = min(room, left)
                     continue

@@ -26,7 +26,7 @@ _RETRY_MOST = 1.0
 class SharedSlots:
     """Counts what this process holds of each name; the store knows what all hold together.
 
-    A slot that is given back is kept for a turn of the loop: the next call in the queue takes it without asking the store.
+    A slot that is given back is kept for an iteration of the loop: the next call in the queue takes it without asking the store.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ from clicket.model import Stage, ToolCall, ToolError
 from clicket.model.output import plain_output
 from clicket.model.ports import Clock, mark
 from clicket.safety.vault import Vault, hide, hide_error, hide_said, hide_text
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["Pipeline", "refusal"]
 
@@ -63,7 +63,7 @@ class Pipeline:
         *,
         journal: Journal,
         vault: Vault,
-        workers: Workers,
+        thread_pool: ThreadPool,
         uncounted: Mapping[Call, asyncio.Future[None]],
     ) -> None:
         self.find = find
@@ -79,7 +79,7 @@ class Pipeline:
         self._checks_all = authorize.checks_all
         self._journal = journal
         self._vault = vault
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._uncounted = uncounted
         self._clock = journal.clock.monotonic
         self._observers = journal.observers
@@ -90,7 +90,9 @@ class Pipeline:
         """Judge arguments that are too big for the loop, in a thread; None: `admit` judges them, or there is no such tool."""
         found = self.find.known(request.tool)
         return (
-            None if found is None else await self.validate.judge_ahead(request, found.tool, found.check, self._workers)
+            None
+            if found is None
+            else await self.validate.judge_ahead(request, found.tool, found.check, self._thread_pool)
         )
 
     def admit(self, call: Call, judged: Judged | None = None, may_defer: bool = False) -> bool:

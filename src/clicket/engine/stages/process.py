@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.engine.executors import CallSink, Parked, Spool, grant, keep_files
+from clicket.engine.executors import CallSink, Parked, Spool, allow_reading, keep_files
 from clicket.engine.journal import Journal
 from clicket.engine.live_call import Call
 from clicket.errors import NotFound, ResultUnserializable, UsageError
@@ -24,7 +24,7 @@ from clicket.model.files import File, FileRef, WithFiles, files_text, lines_of
 from clicket.model.output import HoldsFiles, plain_output, plain_pieces, without_files
 from clicket.model.ports import Store
 from clicket.safety.vault import MIN_TOKEN, Secrets, has_marker, hide, hide_text
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 from clicket.tools import Pending, Streamed
 
 __all__ = ["Process", "cut"]
@@ -37,11 +37,11 @@ class Process:
         self,
         store: Store,
         journal: Journal,
-        workers: Workers,
+        thread_pool: ThreadPool,
     ) -> None:
         self._store = store
         self._journal = journal
-        self._workers = workers
+        self._thread_pool = thread_pool
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         output, attempt = call.output, call.attempt
@@ -96,7 +96,7 @@ class Process:
         inner, text, found = output, None, list[File]()
         if type(output) is WithFiles:
             inner, text = output.output, output.text
-        await self._workers.run(lambda: without_files(inner, found.append))
+        await self._thread_pool.run(lambda: without_files(inner, found.append))
         beside = output.files if type(output) is WithFiles else []
         try:
             kept = await keep_files(self._store, call.caller, [*found, *beside])
@@ -108,7 +108,9 @@ class Process:
         for ref in refs:
             self._journal.name_artifact(call.entry, ref.artifact, ref.size)
         places = iter(kept)
-        plain = await self._workers.run(lambda: without_files(inner, lambda _: msgspec.to_builtins(refs[next(places)])))
+        plain = await self._thread_pool.run(
+            lambda: without_files(inner, lambda _: msgspec.to_builtins(refs[next(places)]))
+        )
         call.files = files = tuple(refs.values())
         lines = lines_of(files)
         await self._in_thread(call, plain, sink, room=len(lines.encode()) + 1)
@@ -124,7 +126,7 @@ class Process:
         """For a big or streamed output: encode, hash and store it without blocking the loop. `room`: bytes that the text leaves free."""
         limit = max(call.required_tool().options.max_result_size - room, 0)
         try:
-            call.output, pieces, masked = await self._workers.run(lambda: _shown_pieces(output, call.secrets))
+            call.output, pieces, masked = await self._thread_pool.run(lambda: _shown_pieces(output, call.secrets))
         except HoldsFiles:
             await self._with_files(call, output, sink)
             return
@@ -152,9 +154,9 @@ class Process:
         call.output = spool.value() if spool.in_memory else None
 
     async def _keep(self, call: Call, pieces: Sequence[bytes], size: int) -> str:
-        name = await self._workers.run(lambda: _name(pieces))
+        name = await self._thread_pool.run(lambda: _name(pieces))
         await self._store.put_artifact(name, pieces)
-        await grant(self._store, call.caller, name)
+        await allow_reading(self._store, call.caller, name)
         self._journal.name_artifact(call.entry, name, size)
         return name
 

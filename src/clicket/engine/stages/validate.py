@@ -20,7 +20,7 @@ from clicket.model.arguments import object_in, parse_arguments
 from clicket.model.codec import decode_big, encode, is_small
 from clicket.model.printable import repr_without
 from clicket.safety.vault import MASK, Secrets, look, watch_for
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 from clicket.tools import Check, Tool, compile_schema
 from clicket.tools.union_bound import UnionBound
 
@@ -64,12 +64,12 @@ class Validate:
         self._discreet: dict[Tool, tuple[Mapping[str, Any], Check]] = {}
         self._unions: dict[Tool, tuple[Mapping[str, Any], UnionBound]] = {}
 
-    async def judge_ahead(self, request: ToolCall, tool: Tool, check: Check, workers: Workers) -> Judged | None:
+    async def judge_ahead(self, request: ToolCall, tool: Tool, check: Check, thread_pool: ThreadPool) -> Judged | None:
         """Judge big arguments in a thread, so that the loop goes on meanwhile. None: they are small, or are judged with the call."""
         given, metadata = request.arguments, request.metadata
         if type(given) not in _IN_THREAD or is_small(given):
             return None
-        return await workers.run(lambda: self._judge(tool, check, given, metadata))
+        return await thread_pool.run(lambda: self._judge(tool, check, given, metadata))
 
     def __call__(self, call: Call, judged: Judged | None = None, may_defer: bool = False) -> None:
         """`may_defer`: raise `Deferred` where the loop would be held up. `judged`: what `judge_ahead` returned."""

@@ -147,7 +147,7 @@ def _remarks(run: Result) -> Iterator[str]:
         yield f"file {file.name}, {file.size:,} bytes"
     for skipped in run.skipped:
         yield f"left out: {skipped.what}, {skipped.why}"
-    yield from run.notices
+    yield from run.warnings
 
 
 def _prose(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from clicket.errors import NotFound, StoreUnavailable
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["ARTIFACT", "ArtifactStore", "TemporaryArtifacts", "name_of"]
 
@@ -37,9 +37,9 @@ def name_of(pieces: Sequence[bytes]) -> str:
 class TemporaryArtifacts:
     """A private temporary folder, removed by `close`. When it is full, the oldest artifacts are removed first."""
 
-    def __init__(self, workers: Workers, *, max_size: int = 512 * 1024 * 1024, temp: Path | None = None) -> None:
+    def __init__(self, thread_pool: ThreadPool, *, max_size: int = 512 * 1024 * 1024, temp: Path | None = None) -> None:
         self.max_size = max_size
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._temp = temp
         self._folder: Path | None = None
         self._sizes: dict[str, int] = {}
@@ -48,7 +48,7 @@ class TemporaryArtifacts:
         whole = [pieces] if isinstance(pieces, bytes) else pieces
         if isinstance(whole, list) and sum(map(len, whole)) <= _SMALL:  # other sequences may read from disk
             return self._put(whole)
-        return await self._workers.run(lambda: self._put(whole))
+        return await self._thread_pool.run(lambda: self._put(whole))
 
     async def get(self, name: str) -> bytes:
         if name not in self._sizes or self._folder is None:
@@ -58,7 +58,7 @@ class TemporaryArtifacts:
             )
         path = self._folder / name
         try:
-            return path.read_bytes() if self._sizes[name] <= _SMALL else await self._workers.run(path.read_bytes)
+            return path.read_bytes() if self._sizes[name] <= _SMALL else await self._thread_pool.run(path.read_bytes)
         except OSError as error:
             raise NotFound(f"artifact {name!r} was stored and cannot be read any more: {error.strerror}.") from None
 

@@ -19,7 +19,7 @@ from clicket.errors import NotFound, did_you_mean
 from clicket.interpreter.files import outputs
 from clicket.interpreter.files.artifacts import ARTIFACT, ArtifactStore
 from clicket.interpreter.files.outputs import FOLDER, OutputLimits, Signature, open_below, readable_name
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["FileRefused", "Inputs", "WorkFolder", "write_inputs"]
 
@@ -68,7 +68,7 @@ async def write_inputs(
     *,
     folder: Path | None,
     store: ArtifactStore,
-    workers: Workers,
+    thread_pool: ThreadPool,
     each: int,
     whole: int,
 ) -> dict[str, Signature]:
@@ -85,7 +85,7 @@ async def write_inputs(
     sizes = [len(file.data) for file in writes if file.data is not None]
     if all(file.source is None for file in writes) and sum(sizes) <= _SMALL:
         return _write_all(work, writes, each, whole)
-    return await workers.run(lambda: _write_all(work, writes, each, whole))
+    return await thread_pool.run(lambda: _write_all(work, writes, each, whole))
 
 
 def _from_caller(name: str, value: bytes | str | Path) -> _Write:

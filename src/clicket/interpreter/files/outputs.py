@@ -19,7 +19,7 @@ import msgspec
 from clicket.errors import ClicketError
 from clicket.interpreter.files.artifacts import ArtifactStore
 from clicket.interpreter.result import File, Skipped
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = [
     "FOLDER",
@@ -180,7 +180,7 @@ async def collect(
     root: int,
     before: Mapping[str, Signature],
     store: ArtifactStore,
-    workers: Workers,
+    thread_pool: ThreadPool,
     limits: OutputLimits | None = None,
     empty_at: int | None = None,
 ) -> CollectedFiles:
@@ -192,7 +192,7 @@ async def collect(
     settled = time.time_ns() - changed_at > _SETTLED
     after = scan(root, limits, min(_FEW, limits.entries))
     if after.cut and limits.entries > _FEW:
-        after = await workers.run(lambda: scan(root, limits))
+        after = await thread_pool.run(lambda: scan(root, limits))
     files: list[File] = []
     skipped: list[Skipped] = []
     left = limits.whole
@@ -203,7 +203,7 @@ async def collect(
             await asyncio.sleep(0)
         try:
             _check(name, entry, limits, len(files), left)
-            taken = await _store(root, name, entry.signature[1], limits.each, store, workers)
+            taken = await _store(root, name, entry.signature[1], limits.each, store, thread_pool)
         except (_Refused, ClicketError) as refusal:
             skipped.append(Skipped(what=readable_name(name), why=str(refusal)))
         else:
@@ -219,9 +219,9 @@ async def collect(
     )
 
 
-async def _store(root: int, name: str, size: int, most: int, store: ArtifactStore, workers: Workers) -> File:
+async def _store(root: int, name: str, size: int, most: int, store: ArtifactStore, thread_pool: ThreadPool) -> File:
     if size > _SMALL:
-        pieces, digest = await workers.run(lambda: _read(root, name, most))
+        pieces, digest = await thread_pool.run(lambda: _read(root, name, most))
     else:
         pieces, digest = _read(root, name, most)
     artifact = await store.put(pieces)

@@ -1,7 +1,7 @@
 """What runs in the sandboxed child process: the standard library only, and little of it before the first block. `interpreter/sandbox/boot`
-calls `worker.main`; a block comes in as a command frame, runs in `block_runner`, and its outcome leaves as answer frames.
+calls `command_loop.main`; a block comes in as a command frame, runs in `block_runner`, and its outcome leaves as answer frames.
 
-worker            the loop of commands: check, execute, preload; builds the answers
+command_loop      the loop of commands: check, execute, preload; builds the answers
 block_runner      compiles and runs one block; the only place that runs code of the program
 code_check        compiles a block without running it: errors, imports, names
 interrupts        SIGINT stops the running block, and nothing else
@@ -14,7 +14,7 @@ tracebacks        errors with the program's own lines
 sources           the source text of blocks, for tracebacks and `linecache`
 bounded_repr      `repr` of a value, cut while it is made; runs the program's `__repr__`
 safe_repr         short text of any object, made without running code of the program
-safe_builtins     the worker's own copy of the builtins, which a program cannot break
+safe_builtins     the child's own copy of the builtins, which a program cannot break
 import_hooks      callbacks after a module was imported
 import_allowlist  the packages that a program may import
 tools             `tools.NAME(...)`: tools of the runtime as functions of the program

@@ -19,7 +19,7 @@ globals()["__builtins__"] = BUILTINS
 
 _NAMES = ("<stdin>", "<stdout>", "<stderr>")
 _MIN_RECURSION = 400
-"""Below this the worker's own code could not finish a block."""
+"""Below this the child's own code could not finish a block."""
 
 _fstat, _dup2, _chdir, _mkdir = posix.fstat, posix.dup2, posix.chdir, posix.mkdir
 _get_blocking, _set_blocking = posix.get_blocking, posix.set_blocking

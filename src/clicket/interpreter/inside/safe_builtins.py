@@ -1,4 +1,4 @@
-"""The worker's own copy of the builtins: a program that breaks `builtins` or a module does not break the worker."""
+"""The child's own copy of the builtins: a program that breaks `builtins` or a module does not break the child."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["BUILTINS", "clean", "cut", "restore_builtins"]
 
 BUILTINS: dict[str, Any] = dict(vars(builtins))
-"""Every module of the worker sets `__builtins__` to this before it defines functions, which then use this copy."""
+"""Every module of the child sets `__builtins__` to this before it defines functions, which then use this copy."""
 
 globals()["__builtins__"] = BUILTINS
 

@@ -93,7 +93,7 @@ class Tracebacks:
     # --- frames -------------------------------------------------------------------------------------------------------
 
     def _rows(self, trace: Any) -> list[Row]:
-        """From the program's first line on, without the worker's frames."""
+        """From the program's first line on, without the child's frames."""
         rows: list[Row] = []
         while trace is not None:
             code = trace.tb_frame.f_code

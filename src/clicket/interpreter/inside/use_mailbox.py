@@ -1,5 +1,5 @@
 """Uses of tools on the pipes: a use leaves as one frame, its answer comes back among the commands. Several threads and an event loop
-may wait at once; whichever waits reads for all. Between blocks nothing is read here: the pipe belongs to the worker's own loop."""
+may wait at once; whichever waits reads for all. Between blocks nothing is read here: the pipe belongs to the child's own loop."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class UseMailbox:
         """Event loops that read the pipe, and how many uses each of them waits for."""
         self._forked = False
 
-    # --- called by the worker -----------------------------------------------------------------------------------------
+    # --- called by the child -----------------------------------------------------------------------------------------
 
     def begin(self, block: int) -> None:
         self._block = block
@@ -177,7 +177,7 @@ class UseMailbox:
         with _Held(self):
             if self._block and _select(self._commands, (), (), 0)[0]:
                 frame = read(self._commands[0])
-                if frame is None:  # the host is gone; the worker's own loop ends the process
+                if frame is None:  # the host is gone; the child's own loop ends the process
                     raise UseFailed("cancelled", "the host has closed the connection.")
                 self._deliver(frame)
 

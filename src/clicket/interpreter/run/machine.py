@@ -30,12 +30,12 @@ from clicket.interpreter.session.exit_reason import SessionGone
 from clicket.interpreter.session.session import Checked, Session
 from clicket.interpreter.session.uses import UseHandler
 from clicket.kernel import CODE, CodeState
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["Machine", "RunOptions"]
 
 _CHECK_TIMEOUT = 30.0
-"""Seconds for the worker to compile all blocks."""
+"""Seconds for the child to compile all blocks."""
 _SHORT = 64 * 1024
 """Characters of a block that may be compiled and run in one request: compiling cannot be interrupted."""
 
@@ -61,7 +61,7 @@ class Machine:
         isolation: Isolation,
         options: RunOptions,
         store: ArtifactStore,
-        workers: Workers,
+        thread_pool: ThreadPool,
         inputs: Inputs | None = None,
         uses: UseHandler | None = None,
     ) -> None:
@@ -75,7 +75,7 @@ class Machine:
         self._isolation = isolation
         self._options = options
         self._store = store
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._inputs = inputs or Inputs()
         self._uses = uses
         self._messages: list[Message] | None = []
@@ -195,7 +195,9 @@ class Machine:
     async def _parse(self) -> None:
         quick = is_quick(self._task)
         self._parsed = (
-            validation.parsed(self._task) if quick else await self._workers.run(lambda: validation.parsed(self._task))
+            validation.parsed(self._task)
+            if quick
+            else await self._thread_pool.run(lambda: validation.parsed(self._task))
         )
         self._builder.skipped.extend(self._parsed.skipped)
         self._blocks = self._parsed.blocks
@@ -210,7 +212,7 @@ class Machine:
             return
         before = len(self._blocks)
         self._parsed, self._checked = await validation.compiled(
-            self._parsed, session, _CHECK_TIMEOUT, self._workers, self._checked
+            self._parsed, session, _CHECK_TIMEOUT, self._thread_pool, self._checked
         )
         self._blocks = self._parsed.blocks
         self._builder.skipped[:] = self._parsed.skipped
@@ -229,7 +231,7 @@ class Machine:
         stores = {name for answer in self._checked for name in answer.stores}
         if missed := self._slot.missed(loads - stores):
             raise validation.session_lost(missed, self._slot.why)
-        self._add_notice()
+        self._add_warning()
         limits = self._options.limits.sandbox
         try:
             written = await write_inputs(
@@ -237,7 +239,7 @@ class Machine:
                 self._inputs,
                 folder=self._options.folder,
                 store=self._store,
-                workers=self._workers,
+                thread_pool=self._thread_pool,
                 each=limits.file_size,
                 whole=limits.disk,
             )
@@ -246,9 +248,9 @@ class Machine:
         self._slot.signatures.update(written)
         self._change(CodeState.EXECUTING, "the session is ready")
 
-    def _add_notice(self) -> None:
-        if notice := self._slot.take_notice():
-            self._builder.notices.append(notice)
+    def _add_warning(self) -> None:
+        if warning := self._slot.take_warning():
+            self._builder.warnings.append(warning)
 
     async def _execute(self) -> None:
         self._send()
@@ -287,7 +289,7 @@ class Machine:
         slot = self._slot
         work = self._session.process.work_fd
         taken = await collect(
-            work, slot.signatures, self._store, self._workers, self._options.output_limits, slot.empty_at
+            work, slot.signatures, self._store, self._thread_pool, self._options.output_limits, slot.empty_at
         )
         slot.signatures, slot.empty_at = taken.signatures, taken.empty_at
         self._builder.files = taken.files
@@ -314,7 +316,7 @@ class Machine:
         )
 
     async def _run_at_once(self, session: Session) -> bool:
-        """Let the worker compile and run the block in one request. False if the block does not compile."""
+        """Let the child compile and run the block in one request. False if the block does not compile."""
         self._send(self._on_checked)
         async for item in session.watch():
             self._on_item(item)
@@ -327,11 +329,11 @@ class Machine:
         return False
 
     def _on_checked(self, answer: Checked) -> None:
-        """Called when the worker has compiled the block. It runs now, unless there was an error."""
+        """Called when the child has compiled the block. It runs now, unless there was an error."""
         self._checked = [answer]
         if answer.error is None:
             self._validated()
-            self._add_notice()
+            self._add_warning()
             self._change(CodeState.EXECUTING, "the session is ready")
             self._sent()
 

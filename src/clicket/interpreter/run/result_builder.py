@@ -45,7 +45,7 @@ class ResultBuilder:
         self.displays: list[Display] = []
         self.errors: list[ProgramError] = []
         self.imports: dict[str, None] = {}
-        self.notices: list[str] = []
+        self.warnings: list[str] = []
         self.skipped: list[Skipped] = []
         self.files: tuple[File, ...] = ()
         self.outputs: dict[str, str] = {}
@@ -85,7 +85,7 @@ class ResultBuilder:
             self.errors.append(error)
         if ended.threads:
             threads = "a thread" if ended.threads == 1 else f"{ended.threads} threads"
-            self.notices.append(f"Block {index + 1} left {threads} running. They are frozen between runs.")
+            self.warnings.append(f"Block {index + 1} left {threads} running. They are frozen between runs.")
         for variable in ended.variables:
             self._add_variable(variable)
         return added, error
@@ -123,7 +123,7 @@ class ResultBuilder:
             imports=tuple(self.imports),
             blocks=tuple(self.blocks),
             skipped=tuple(self.skipped),
-            notices=tuple(self.notices),
+            warnings=tuple(self.warnings),
             outputs=self.outputs,
             isolation=isolation,
             duration=system.monotonic() - self._started_at,

@@ -31,7 +31,7 @@ class SessionSlot:
         """How the last session was lost."""
         self._start = start
         self._lost: frozenset[str] = frozenset()
-        self._notice = ""
+        self._warning = ""
         self._closed = False
 
     async def take(self) -> Session:
@@ -60,15 +60,15 @@ class SessionSlot:
         self.why = why
         lost = (name for name in (*names, *session.names, *self._lost) if len(name) <= _MAX_LENGTH)
         self._lost = frozenset(islice(lost, _MAX_NAMES))
-        self._notice = f"This is a new session, because the previous one ended: {why}."
+        self._warning = f"This is a new session, because the previous one ended: {why}."
         if self._lost:
-            self._notice += f" Lost names: {listed(self._lost)}."
+            self._warning += f" Lost names: {listed(self._lost)}."
         await session.close()
 
     async def forget(self) -> None:
         """End the session and forget its names."""
         session, self.session = self.session, None
-        self._lost, self._notice, self.why = frozenset(), "", ""
+        self._lost, self._warning, self.why = frozenset(), "", ""
         if session is not None:
             await session.close()
 
@@ -87,13 +87,13 @@ class SessionSlot:
         have = self.session.names if self.session is not None else frozenset()
         missed = sorted(self._lost.intersection(loads) - have)
         if missed:
-            self._lost, self._notice = frozenset(), ""
+            self._lost, self._warning = frozenset(), ""
         return missed
 
-    def take_notice(self) -> str:
-        """A notice about a new session, for one run; empty if there is none."""
-        notice, self._notice = self._notice, ""
-        return notice
+    def take_warning(self) -> str:
+        """A warning about a new session, for one run; empty if there is none."""
+        warning, self._warning = self._warning, ""
+        return warning
 
 
 def listed(names: Iterable[str]) -> str:

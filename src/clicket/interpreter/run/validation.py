@@ -11,7 +11,7 @@ from clicket.interpreter.run import task_parser
 from clicket.interpreter.run.session_slot import listed
 from clicket.interpreter.run.task_parser import MAX_TASK, MarkdownTooComplex, Parsed
 from clicket.interpreter.session.session import Checked, Session
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["TaskRefused", "check", "check_steps", "compiled", "may_be_code", "parsed", "session_lost", "stopped"]
 
@@ -105,7 +105,7 @@ def may_be_code(found: Parsed) -> bool:
 
 
 async def compiled(
-    found: Parsed, session: Session, timeout: float, workers: Workers, answers: list[Checked] | None = None
+    found: Parsed, session: Session, timeout: float, thread_pool: ThreadPool, answers: list[Checked] | None = None
 ) -> tuple[Parsed, list[Checked]]:
     """Compile every block in the session, unless there are `answers` already.
 
@@ -126,7 +126,7 @@ async def compiled(
         index = next((at for at, answer in enumerate(answers) if answer.error is not None), None)
         if index is None:
             return found, answers
-        joined = await _joined(found, index, answers[index], session, timeout, workers)
+        joined = await _joined(found, index, answers[index], session, timeout, thread_pool)
         if joined is None:
             break
         check(found := joined)
@@ -136,7 +136,7 @@ async def compiled(
 
 
 async def _joined(
-    found: Parsed, index: int, answer: Checked, session: Session, timeout: float, workers: Workers
+    found: Parsed, index: int, answer: Checked, session: Session, timeout: float, thread_pool: ThreadPool
 ) -> Parsed | None:
     assert answer.error is not None
     if answer.error.type not in ("SyntaxError", "IndentationError", "TabError"):
@@ -151,7 +151,7 @@ async def _joined(
     return (
         task_parser.join(found, index, end)
         if task_parser.is_quick(found.text)
-        else await workers.run(lambda: task_parser.join(found, index, end))
+        else await thread_pool.run(lambda: task_parser.join(found, index, end))
     )
 
 

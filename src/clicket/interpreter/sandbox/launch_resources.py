@@ -20,7 +20,7 @@ from clicket.interpreter.sandbox.limits import Limits
 from clicket.interpreter.sandbox.process_tree import Exit, ProcessTree
 from clicket.interpreter.sandbox.python_runtime import PythonRuntime
 from clicket.interpreter.sandbox.workdirs import WorkdirRoot, remove
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["LaunchResources", "Plan", "SandboxFailed", "SandboxResources"]
 
@@ -54,7 +54,7 @@ class SandboxResources(msgspec.Struct, frozen=True, kw_only=True):
     readable: tuple[Path, ...] = ()
     path: tuple[Path, ...] = ()
     parents: cgroup.Parents
-    workers: Workers
+    thread_pool: ThreadPool
 
 
 class LaunchResources:
@@ -200,7 +200,7 @@ class LaunchResources:
         if self.group is not None:
             self.group.kill()
             await self.group.dissolve()
-        await self.shared.workers.run(lambda: remove(self.folder))
+        await self.shared.thread_pool.run(lambda: remove(self.folder))
         identity.release_uid(self.uid)
 
     def _await_exit(self, process: subprocess.Popen[bytes]) -> None:
@@ -212,7 +212,7 @@ class LaunchResources:
                 self.exited.set_result(self._exit(process.returncode))
 
         if not hasattr(os, "pidfd_open"):  # a thread waits instead
-            waiting = Workers(1, "clicket-sandbox-exit")
+            waiting = ThreadPool(1, "clicket-sandbox-exit")
 
             def on_return(*_: object) -> None:
                 waiting.close()

@@ -58,7 +58,7 @@ class SandboxProcess:
         self._pipes = launched.pipes
         self._folder = folder
         self._group = group
-        self._workers = launched.shared.workers
+        self._thread_pool = launched.shared.thread_pool
         self._on_closed = on_closed
         self._frozen = False
         self._stopped: set[int] = set()
@@ -79,7 +79,7 @@ class SandboxProcess:
                 pids=self.pids,
                 memory=not counted,
                 scratch=tuple(self._scratch),
-                workers=self._workers,
+                thread_pool=self._thread_pool,
                 on_breach=self._on_breach,
             )
 
@@ -194,7 +194,7 @@ class SandboxProcess:
         self.work_fd = -1
         if self._group is not None:
             await self._group.dissolve()
-        await self._workers.run(lambda: remove(self._folder))
+        await self._thread_pool.run(lambda: remove(self._folder))
         identity.release_uid(self.uid)
         if self._monitor is not None:
             self._monitor.close()

@@ -29,7 +29,7 @@ from clicket.interpreter.sandbox.probe import ProbeResult, probe
 from clicket.interpreter.sandbox.process import SandboxProcess
 from clicket.interpreter.sandbox.python_runtime import find_python, write_modules
 from clicket.interpreter.sandbox.workdirs import PREFIX, WorkdirRoot
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["Sandbox"]
 
@@ -65,7 +65,7 @@ class Sandbox:
         self._temp = temp
         self.folder: Path | None = None if folder is None else Path(folder).resolve()
         self._shared: asyncio.Future[SandboxResources] | None = None
-        self._workers = Workers(2, "clicket-sandbox")
+        self._thread_pool = ThreadPool(2, "clicket-sandbox")
         self._processes: set[SandboxProcess] = set()
         self._starting: set[asyncio.Future[None]] = set()
         self._closed = False
@@ -133,7 +133,7 @@ class Sandbox:
             if self._closed:
                 raise UsageError(_CLOSED)
             if self._shared is None:
-                self._shared = asyncio.ensure_future(self._workers.run(self._prepare))
+                self._shared = asyncio.ensure_future(self._thread_pool.run(self._prepare))
             try:
                 # The thread finishes even if this caller is cancelled: then `close` removes what it has made.
                 shared = await asyncio.shield(self._shared)
@@ -147,7 +147,7 @@ class Sandbox:
         if made is not None:
             with contextlib.suppress(ClicketError, OSError):  # raised to the caller that prepared it
                 (await made).workdirs.close()
-        self._workers.close()
+        self._thread_pool.close()
 
     def _prepare(self) -> SandboxResources:
         for folder in self._readable:
@@ -175,7 +175,7 @@ class Sandbox:
             readable=self._readable,
             path=self._path,
             parents=parents,
-            workers=self._workers,
+            thread_pool=self._thread_pool,
         )
 
 

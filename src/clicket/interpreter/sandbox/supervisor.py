@@ -46,7 +46,7 @@ _PAUSE = 10  # ms between scans for killed processes that are not gone yet
 class Supervisor:
     """Waits for the program's end, a command or the host's end, then kills all processes below itself.
 
-    `engine/executors/processes` has a similar process for its workers, which gives them a grace period and reports a status. This one
+    `engine/executors/processes` has a similar process for tools, which gives them a grace period and reports a status. This one
     kills at once, by user and by group. Both use `process_table`.
     """
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from clicket.interpreter.sandbox.disk import FreeSpaceTracker, Usage, usage
 from clicket.interpreter.sandbox.limits import Limits
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["Usage", "UsageMonitor", "cpu_time_of", "memory_of", "usage"]
 
@@ -35,7 +35,7 @@ class UsageMonitor:
         limits: Limits,
         pids: Callable[[], list[int]],
         memory: bool,
-        workers: Workers,
+        thread_pool: ThreadPool,
         on_breach: Callable[[str], None],
         scratch: tuple[int, ...] = (),
     ) -> None:
@@ -44,7 +44,7 @@ class UsageMonitor:
         self._limits = limits
         self._pids = pids
         self._memory = memory
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._on_breach = on_breach
         self._free_space = FreeSpaceTracker(folders[0])
         self._timer: asyncio.TimerHandle | None = None
@@ -101,7 +101,7 @@ class UsageMonitor:
             if breach is not None and self.on:
                 self._on_breach(breach)
 
-        self._workers.submit(measure, done)
+        self._thread_pool.submit(measure, done)
 
     def _measure(self, folders: list[int], scratch: list[int]) -> str | None:
         limits = self._limits

@@ -195,8 +195,8 @@ def _weight(item: DisplayItem) -> int:
 
 
 def block_end_of(frame: DoneFrame, stop_reason: StopReason | None) -> BlockEnd:
-    """The end as the worker reported it. Only a block that the host stopped counts as interrupted: a KeyboardInterrupt that the
-    program raised itself is an error, and a block that was stopped did not finish, whatever the worker says."""
+    """The end as the child reported it. Only a block that the host stopped counts as interrupted: a KeyboardInterrupt that the
+    program raised itself is an error, and a block that was stopped did not finish, whatever the child says."""
     stopped = stop_reason if frame.status != "exit" else None
     reported = "error" if frame.status == "interrupted" else frame.status
     error = frame.error

@@ -41,11 +41,11 @@ class Connection:
 
     @property
     def unsent(self) -> int:
-        """Bytes that the worker has not taken yet."""
+        """Bytes that the child has not taken yet."""
         return self._commands.waiting_size
 
     async def drain_commands(self) -> None:
-        """Wait until the worker has taken everything that was sent, or the connection is closed."""
+        """Wait until the child has taken everything that was sent, or the connection is closed."""
         await self._commands.drain()
 
     def read_answers(self) -> None:

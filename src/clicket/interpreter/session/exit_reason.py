@@ -13,7 +13,7 @@ from clicket.interpreter.sandbox import Exit
 __all__ = ["ExitReason", "SessionGone", "StopReason", "exit_reason_of"]
 
 BROKEN = 70
-"""The worker's exit status when the program broke the worker's own state."""
+"""The child's exit status when the program broke the child's own state."""
 
 StopReason = Literal["timeout", "cancel", "memory", "disk", "output", "protocol"]
 
@@ -27,7 +27,7 @@ class ExitReason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionGone(ClicketError):
-    """The worker had ended before a request, or during it."""
+    """The child had ended before a request, or during it."""
 
     code = "session_gone"
 
@@ -47,5 +47,5 @@ def exit_reason_of(exit: Exit) -> ExitReason:
             reason = signal.Signals(exit.signal).name
         except ValueError:
             reason = f"signal {exit.signal}"
-    broken = " because the program broke what the worker itself needs" if exit.code == BROKEN else ""
+    broken = " because the program broke what the child itself needs" if exit.code == BROKEN else ""
     return ExitReason(status="crashed", reason=reason, detail=f"the Python process ended with {reason}{broken}")

@@ -1,4 +1,4 @@
-"""The frames between host and worker. The program can write anything to our pipe, so each frame is checked strictly: of a known type
+"""The frames between host and child. The program can write anything to our pipe, so each frame is checked strictly: of a known type
 and within limits, or it is a violation."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _Names = Annotated[tuple[_Name, ...], Meta(max_length=100_000)]
 
 
 class Violation(Exception):
-    """The data is not a valid frame of a worker. The text is for people, and short."""
+    """The data is not a valid frame of a child. The text is for people, and short."""
 
 
 class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
@@ -126,7 +126,7 @@ class DoneFrame(_Frame, frozen=True, kw_only=True, tag="done"):
 
 
 class UseFrame(_Frame, frozen=True, kw_only=True, tag="use"):
-    """The program uses a tool. `use` counts all uses of the worker, from 1, without gaps."""
+    """The program uses a tool. `use` counts all uses of the child, from 1, without gaps."""
 
     id: _Id
     use: _Id
@@ -179,7 +179,7 @@ def check(id: int, codes: Sequence[str]) -> bytes:
 
 
 def execute(id: int, code: str, name: str, *, check: bool = False, **tools: Any) -> bytes:
-    """With `check`, the worker first answers as to `check`, and runs the code only if it compiles. `tools`: the listing of the
+    """With `check`, the child first answers as to `check`, and runs the code only if it compiles. `tools`: the listing of the
     program's tools, None for none; left out, they are those of the block before."""
     command = {"op": "exec", "id": id, "code": code, "name": name, **tools}
     return _pack({**command, "check": True} if check else command)
@@ -198,6 +198,6 @@ def preload(id: int, modules: Sequence[str]) -> bytes:
 def _pack(value: dict[str, Any]) -> bytes:
     try:
         body = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # lone surrogates: escaped they arrive, and the worker's compiler reports them
+    except UnicodeEncodeError:  # lone surrogates: escaped they arrive, and the child's compiler reports them
         body = json.dumps(value).encode()
     return _LENGTH.pack(len(body)) + body

@@ -1,6 +1,6 @@
-"""One worker process in the sandbox, from the host's side.
+"""One child process in the sandbox, from the host's side.
 
-Whatever the program does, a block that was begun ends: by the worker's answer, by an interrupt, or with the worker process.
+Whatever the program does, a block that was begun ends: by the child's answer, by an interrupt, or with the child process.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from clicket.interpreter.session.uses import SessionUses, UseHandler
 __all__ = ["BlockEnd", "Checked", "DisplayItem", "ExitReason", "OutputItem", "Session", "SessionGone", "StopReason"]
 
 MIB = 1024 * 1024
-PROGRAM = "clicket.interpreter.inside.worker"
+PROGRAM = "clicket.interpreter.inside.command_loop"
 _START_TIMEOUT = 60.0
 _FREEZE_AFTER = 0.25
 _KILL_TIMEOUT = 5.0
 """Seconds after a kill until a process that does not report its exit counts as ended."""
 _CHECK_TIMEOUT = 30.0
-"""Seconds for the worker to compile a block that it then runs."""
+"""Seconds for the child to compile a block that it then runs."""
 _APPLIED_INSIDE = ("rlimits", "landlock", "seccomp")
-"""Layers that the worker process applies to itself before it runs anything."""
+"""Layers that the child process applies to itself before it runs anything."""
 _MAX_DISPLAYED = 64 * MIB
 _MAX_LATE = 16 * MIB
 _LATE_OVERHEAD = 16 * 1024
@@ -57,10 +57,10 @@ class Session:
     ) -> None:
         self.process = process
         self.names: frozenset[str] = frozenset()
-        """The program's global names after the last block, as the worker reported them."""
+        """The program's global names after the last block, as the child reported them."""
         self.python: str = ""
         self.layers: tuple[str, ...] = ()
-        """Layers applied inside, as the worker reported them before it ran anything."""
+        """Layers applied inside, as the child reported them before it ran anything."""
         self._grace = grace
         self._max_output = max_output
         self._kept = kept_output
@@ -71,13 +71,13 @@ class Session:
         self._on_checked: tuple[OnChecked, float | None] | None = None
         """For a block that is checked first: the callback, and how long the block may then run."""
         self._kill_reason: ExitReason | None = None
-        """Set when the host kills the worker; becomes `_exit_reason` when the worker has ended."""
+        """Set when the host kills the child; becomes `_exit_reason` when the child has ended."""
         self._exit_reason: ExitReason | None = None
         self._late = 0
         self._late_interrupt = False
         """An interrupt was sent, but its block ended otherwise: the signal may still arrive."""
         self._waiting: tuple[int, bytes] | None = None
-        """A block to be sent when the worker has answered the request with this id."""
+        """A block to be sent when the child has answered the request with this id."""
         self.frozen = False
         self._closed = False
         self._timers = Timers()
@@ -98,7 +98,7 @@ class Session:
         kept_output: int = MIB,
         max_spooled: int = 64 * MIB,
     ) -> Session:
-        """Start a worker. A block that writes more than `max_output` bytes is killed; `kept_output` bytes of each stream stay in
+        """Start a child. A block that writes more than `max_output` bytes is killed; `kept_output` bytes of each stream stay in
         memory, and the file with the whole stream may have `max_spooled`. Raises `SandboxFailed`."""
         process = await sandbox.start(PROGRAM, dict(settings))
         session = cls(process, grace=grace, max_output=max_output, kept_output=kept_output, max_spooled=max_spooled)
@@ -154,7 +154,7 @@ class Session:
     ) -> None:
         """Send a block. In a session that has ended, the block ends at once with the same reason.
 
-        With `on_checked`, the worker first checks the code as `check` does, and the callback gets the answer. Code that does not
+        With `on_checked`, the child first checks the code as `check` does, and the callback gets the answer. Code that does not
         compile ends the block without running. `uses` performs the uses of tools; without it the program has none.
         """
         self._begin_request()
@@ -191,17 +191,17 @@ class Session:
             await block.wait()
 
     def kill(self, reason: StopReason = "cancel") -> None:
-        """Kill the worker now, also while `stop` is waiting."""
+        """Kill the child now, also while `stop` is waiting."""
         self._finish_check()
         self._kill(reason, "it was told to end at once")
 
     def idle(self) -> None:
-        """No request follows for now: freeze the worker soon, so that no thread runs on. The next request thaws it."""
+        """No request follows for now: freeze the child soon, so that no thread runs on. The next request thaws it."""
         if self.alive and not self.busy and not self.frozen:
             self._timers.start("freeze", _FREEZE_AFTER, self._freeze)
 
     async def close(self) -> None:
-        """End the worker and all that it started. A running block ends as killed."""
+        """End the child and all that it started. A running block ends as killed."""
         if not self._closed:
             self._closed = True
             closed = ExitReason(status="killed", reason="cancel", detail="the session was closed")
@@ -211,7 +211,7 @@ class Session:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def _open(self) -> None:
-        """Wait for the worker's first frame. Handled as a block, so that errors are handled the same way."""
+        """Wait for the child's first frame. Handled as a block, so that errors are handled the same way."""
         block = self._block = self._new_block()
         self._connection.read_all()
         detail = f"it was not ready after {_START_TIMEOUT:g} s"
@@ -221,7 +221,7 @@ class Session:
         if ended.status != "ok":
             output = (ended.stderr.text or ended.stdout.text).strip()[-2000:]
             wrote = f" It wrote: {output}" if output else ""
-            raise SandboxFailed(f"The Python worker did not start in the sandbox: {ended.detail}.{wrote}")
+            raise SandboxFailed(f"Python did not start in the sandbox: {ended.detail}.{wrote}")
 
     def _begin_request(self) -> None:
         if self._closed:
@@ -296,12 +296,12 @@ class Session:
             raise protocol.Violation(f"{type(frame).__name__} about a block")
 
     def on_violation(self, why: str) -> None:
-        self._kill("protocol", f"the worker sent an invalid answer: {why}")
+        self._kill("protocol", f"the child sent an invalid answer: {why}")
 
     def on_eof(self) -> None:
         """Usually the process has ended, which `_on_exit` reports. Otherwise the program has closed the pipe."""
         if self.exit_reason is None:
-            detail = "the connection to the worker was closed"
+            detail = "the connection to the child was closed"
             self._timers.start("eof", self._grace, self._kill, "protocol", detail)
 
     def _on_drained(self) -> None:
@@ -339,7 +339,7 @@ class Session:
             answer.set_result(frame)
 
     def _send_waiting(self, frame: bytes) -> None:
-        """The worker has answered, so earlier interrupts have reached it: none of them can hit the next block."""
+        """The child has answered, so earlier interrupts have reached it: none of them can hit the next block."""
         self._waiting, self._late_interrupt = None, False
         self._connection.send(frame)
         if self._block is not None and self._block.stop_reason:
@@ -436,7 +436,7 @@ class Session:
         killed = self._kill_reason
         exit = exited.result()
         if killed is not None and killed.reason == "protocol" and exit.memory:
-            killed = None  # the connection broke because the kernel had killed the worker
+            killed = None  # the connection broke because the kernel had killed the child
         self._end_session(killed or exit_reason_of(exit))
 
     def _end_session(self, exit_reason: ExitReason) -> None:

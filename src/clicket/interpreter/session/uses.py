@@ -1,4 +1,4 @@
-"""The uses of tools of a session's blocks: taken from the worker's frames in order, handed to a handler, answered. Nothing is answered
+"""The uses of tools of a session's blocks: taken from the child's frames in order, handed to a handler, answered. Nothing is answered
 after a block's end, and what is under way then is cancelled."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class UseHandler(Protocol):
 
     @property
     def listing(self) -> dict[str, Any]:
-        """The tools, as the worker gets them. The same object while they are the same."""
+        """The tools, as the child gets them. The same object while they are the same."""
         ...
 
     def begin(self, tool: str, arguments: bytes, reply: UseReply) -> Callable[[], object]:
@@ -45,7 +45,7 @@ class SessionUses:
         self._on_room = on_room
         self._handler: UseHandler | None = None
         self._listing: dict[str, Any] | None = None
-        """The tools that were sent to the worker last."""
+        """The tools that were sent to the child last."""
         self._next = 1
         self._open: dict[int, tuple[Callable[[], object], int]] = {}
         self._size = 0
@@ -56,7 +56,7 @@ class SessionUses:
         return self._size > _MAX_OPEN
 
     def begin(self, handler: UseHandler | None) -> dict[str, Any]:
-        """A block begins. Returns what has to be sent to the worker about its tools, as keywords of `protocol.execute`."""
+        """A block begins. Returns what has to be sent to the child about its tools, as keywords of `protocol.execute`."""
         self._handler = handler
         self._closed = handler is None
         listing = None if handler is None else handler.listing
@@ -66,7 +66,7 @@ class SessionUses:
         return {"tools": listing}
 
     def take(self, frame: UseFrame | WithdrawFrame) -> None:
-        """Raises `Violation` for a frame that no worker sends."""
+        """Raises `Violation` for a frame that no child sends."""
         number = frame.use
         handler = self._handler
         if handler is None:

@@ -22,7 +22,7 @@ import msgspec
 
 from clicket.errors import ClicketError, UsageError, did_you_mean
 from clicket.interpreter.setup.target_python import pip, query
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["Packages", "PackagesFailed", "prepare"]
 
@@ -42,7 +42,7 @@ class PackagesFailed(ClicketError):
 
 
 class Packages(msgspec.Struct, frozen=True, kw_only=True):
-    """For the sandbox: folders that programs can read, and settings of the worker."""
+    """For the sandbox: folders that programs can read, and settings of the child."""
 
     readable: tuple[Path, ...] = ()
     settings: dict[str, Any] = {}
@@ -67,11 +67,11 @@ async def prepare(
         raise UsageError("install needs wheels, the folder that holds the wheel files of these packages.")
     if not requirements and wanted is None:
         return Packages()
-    workers = Workers(1, "packages")
+    thread_pool = ThreadPool(1, "packages")
     try:
-        return await workers.run(lambda: _prepare(wanted, requirements, wheels, python or sys.executable, cache))
+        return await thread_pool.run(lambda: _prepare(wanted, requirements, wheels, python or sys.executable, cache))
     finally:
-        workers.close(patience=0.0)
+        thread_pool.close(patience=0.0)
 
 
 def _prepare(

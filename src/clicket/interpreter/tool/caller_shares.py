@@ -14,28 +14,28 @@ class CallerShares:
     that has the runtime, which shares with no one: they have no limit."""
 
     def __init__(self, share: int) -> None:
-        self._share = share
-        self._turns: dict[str, tuple[asyncio.Semaphore, int]] = {}
-        """By caller: its turns, and how many runs have or await one."""
+        self._most = share
+        self._shares: dict[str, tuple[asyncio.Semaphore, int]] = {}
+        """By caller: its share, and how many runs have or await a part of it."""
 
     @asynccontextmanager
-    async def turn(self, caller: str, note: Callable[[str], object]) -> AsyncIterator[None]:
+    async def one_run(self, caller: str, note: Callable[[str], object]) -> AsyncIterator[None]:
         """`note` gets a text when the run has to wait."""
         if not caller:
             yield
             return
-        turns, count = self._turns.get(caller) or (asyncio.Semaphore(self._share), 0)
-        self._turns[caller] = turns, count + 1
+        share, count = self._shares.get(caller) or (asyncio.Semaphore(self._most), 0)
+        self._shares[caller] = share, count + 1
         try:
-            if turns.locked():
+            if share.locked():
                 note(
-                    f"this caller has {self._share} runs already, its share of the sessions; this run waits for one to end"
+                    f"this caller has {self._most} runs already, its share of the sessions; this run waits for one to end"
                 )
-            async with turns:
+            async with share:
                 yield
         finally:
-            _, count = self._turns[caller]
+            _, count = self._shares[caller]
             if count == 1:
-                del self._turns[caller]
+                del self._shares[caller]
             else:
-                self._turns[caller] = turns, count - 1
+                self._shares[caller] = share, count - 1

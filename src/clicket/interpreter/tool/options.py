@@ -16,7 +16,7 @@ from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
 from clicket.interpreter.tool.fetch import Egress
 from clicket.interpreter.tool.pool import StartSession
 from clicket.model.tool_tables import InterpreterTable
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 from clicket.tools import as_tool
 
 __all__ = ["InterpreterOptions", "parse_options"]
@@ -76,7 +76,7 @@ class InterpreterOptions(InterpreterTable, frozen=True, kw_only=True):
             kept_output=self.kept_output,
         )
 
-    def interpreter(self, start: StartSession, workers: Workers) -> Interpreter:
+    def interpreter(self, start: StartSession, thread_pool: ThreadPool) -> Interpreter:
         return Interpreter(
             require=self.require,
             timeout=self.timeout,
@@ -89,7 +89,7 @@ class InterpreterOptions(InterpreterTable, frozen=True, kw_only=True):
             max_files_size=self.max_files_size,
             idle_after=None,
             start=start,
-            workers=workers,
+            thread_pool=thread_pool,
         )
 
 
@@ -125,7 +125,7 @@ def parse_options(
     _check_uses(setup, where)
     try:  # an interpreter is made once, so that wrong values are reported now and not at the first call
         check_seconds(idle_after=setup.idle_after, max_use_wait=setup.max_use_wait)
-        setup.interpreter(setup.factory(), Workers(1, "unused"))
+        setup.interpreter(setup.factory(), ThreadPool(1, "unused"))
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     return setup

@@ -20,7 +20,7 @@ from clicket import system
 from clicket.errors import ClicketError, UsageError
 from clicket.interpreter.setup.session_factory import WARM_MODULES, SessionFactory
 from clicket.interpreter.tool.caller_shares import CallerShares
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 if TYPE_CHECKING:
     from clicket.interpreter.interpreter import Interpreter
@@ -70,7 +70,7 @@ class Pool:
     def __init__(
         self,
         factory: SessionFactory,
-        make: Callable[[StartSession, Workers], Interpreter],
+        make: Callable[[StartSession, ThreadPool], Interpreter],
         *,
         max_sessions: int = 16,
         idle_after: float | None = 1800.0,
@@ -84,7 +84,7 @@ class Pool:
         """By key, the least recently used first."""
         self._factory = factory
         self._make = make
-        self._workers = Workers(_THREADS, "clicket-interpreter")
+        self._thread_pool = ThreadPool(_THREADS, "clicket-interpreter")
         self._warm = warm
         self._used = 0
         self._closing = 0
@@ -107,7 +107,7 @@ class Pool:
         """The interpreter of a key, for one run at a time. Without a key: a new one, closed afterwards. `note` gets a text when
         the run has to wait; sessions are shared fairly between callers."""
         async with (
-            self._shares.turn(caller, note),
+            self._shares.one_run(caller, note),
             self._lend(key, note, caller) as pooled,
         ):  # before it holds a session
             yield pooled
@@ -119,7 +119,7 @@ class Pool:
         pooled = self.interpreters.pop(key, None) if key is not None else None
         if pooled is None:
             pooled = PooledInterpreter(key, caller)
-            pooled.interpreter = self._make(self._start_of(pooled), self._workers)
+            pooled.interpreter = self._make(self._start_of(pooled), self._thread_pool)
         if key is not None:
             self.interpreters[key] = pooled  # at the end: used last
         pooled.callers += 1
@@ -161,7 +161,7 @@ class Pool:
             await self._close(pooled)
         self.interpreters.clear()
         await self._factory.close()
-        self._workers.close()
+        self._thread_pool.close()
 
     # --- idle sessions end in time, also if `sweep` is not called -------------------------------------------------------
 
@@ -202,22 +202,22 @@ class Pool:
             self._used += 1
             self._place(pooled)
             return
-        turn = self._wait(pooled)
+        waiter = self._wait(pooled)
         try:
             await self._make_room()  # a freed place goes to the waiting caller with the fewest sessions, maybe this one
-            if not turn.done():
+            if not waiter.done():
                 pooled.note(f"all {self.max_sessions} sessions are in use; this run waits for one")
-            await turn
+            await waiter
         except BaseException:
-            if self._waiting.pop(turn, None) is None and not turn.cancelled():
+            if self._waiting.pop(waiter, None) is None and not waiter.cancelled():
                 self._unplace(pooled)  # this run had got a place: pass it on
                 self._free()
             raise
 
     def _wait(self, pooled: PooledInterpreter) -> asyncio.Future[None]:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[turn] = pooled
-        return turn
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[waiter] = pooled
+        return waiter
 
     async def _make_room(self) -> None:
         """Close idle sessions for waiting runs that may take one, and no more than runs wait."""
@@ -282,13 +282,13 @@ class Pool:
 
     def _free(self) -> None:
         """Hand the place directly to a waiting run, so that no later run overtakes it."""
-        waiting = [turn for turn in self._waiting if not turn.done()]
+        waiting = [waiter for waiter in self._waiting if not waiter.done()]
         if not waiting:
             self._used -= 1
             return
-        turn = min(waiting, key=lambda each: self._held[self._waiting[each].caller])
-        self._place(self._waiting.pop(turn))
-        turn.set_result(None)
+        waiter = min(waiting, key=lambda each: self._held[self._waiting[each].caller])
+        self._place(self._waiting.pop(waiter))
+        waiter.set_result(None)
 
     async def _forget_some(self) -> None:
         lost = [pooled for pooled in self.interpreters.values() if not pooled.placed and not pooled.busy]

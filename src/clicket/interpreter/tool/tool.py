@@ -182,7 +182,7 @@ class CodeInterpreter(ToolDefaults):
                 _failure(result), status=result.status, **({"reason": result.reason} if result.reason else {})
             )
         if self.traits.one_call_per_thread and is_new and result.error is not None and result.error.type == "NameError":
-            result = msgspec.structs.replace(result, notices=(*result.notices, _NEW))
+            result = msgspec.structs.replace(result, warnings=(*result.warnings, _NEW))
         return _with_pictures(result)
 
     def _uses(self, ctx: ToolContext) -> AbstractAsyncContextManager[ProgramUses | None]:

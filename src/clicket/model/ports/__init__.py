@@ -4,7 +4,7 @@
 - `records`: what a store keeps beside calls: tool health, stats, documents, the audit log
 - `health`: how an outcome changes the health of its tool: the counters of the circuit breaker
 - `query`: which calls to list
-- `notices`: `Notices` between processes that share a store: lossy, they save time alone
+- `notices`: `Bus` between processes that share a store: lossy, they save time alone
 - `threads`: which threads there are, with counts of their calls
 - `caller`: `Caller` and `Handle`, the interface of every way to call the runtime
 - `clock`: time, which tests can step
@@ -16,13 +16,13 @@
 
 from __future__ import annotations
 
+from clicket.model.ports.bus import Bus, Hear, NoBus
 from clicket.model.ports.caller import Caller, Handle
 from clicket.model.ports.clock import Clock, StoreClock, SystemClock, Timer, agree, elapsed, mark, sleep
 from clicket.model.ports.health import health_after
 from clicket.model.ports.host import AgentHost, Taken, Watch
-from clicket.model.ports.notices import Hear, NoNotices, Notices
 from clicket.model.ports.query import LimitsScans, Query, ScanEnd, picked, scan_end_in
-from clicket.model.ports.queue import LATER, Backlog, Grant, QueueName, put_away
+from clicket.model.ports.queue import LATER, Backlog, QueueName, TakenTokens, put_away
 from clicket.model.ports.records import (
     SHARED_PLACE,
     Audited,
@@ -74,6 +74,7 @@ __all__ = [
     "Artifacts",
     "Audited",
     "Backlog",
+    "Bus",
     "CacheEntry",
     "CacheItem",
     "CacheStats",
@@ -93,7 +94,6 @@ __all__ = [
     "Duplicate",
     "Embedder",
     "Found",
-    "Grant",
     "Handle",
     "HealthEffect",
     "Hear",
@@ -101,8 +101,7 @@ __all__ = [
     "KeepsTime",
     "LimitsScans",
     "ListsThreads",
-    "NoNotices",
-    "Notices",
+    "NoBus",
     "OnHint",
     "OnRemove",
     "OutcomeStats",
@@ -124,6 +123,7 @@ __all__ = [
     "Sweep",
     "SystemClock",
     "Taken",
+    "TakenTokens",
     "ThreadCounts",
     "ThreadName",
     "Timer",

@@ -114,8 +114,8 @@ class AgentHost(Protocol):
         """One tool of the runtime, listed or not, under the name by which models know it; None: there is none of this name."""
         ...
 
-    async def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
-        """The names of the tools that fit a request in words, the best first."""
+    async def ranked_tools(self, query: str, among: Collection[str], limit: int) -> list[str]:
+        """The names of the tools that fit a query, the best first."""
         ...
 
     def call(

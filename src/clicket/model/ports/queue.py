@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["LATER", "Backlog", "Grant", "QueueName", "put_away"]
+__all__ = ["LATER", "Backlog", "QueueName", "TakenTokens", "put_away"]
 
 LATER = "later"
 """The holder in the name of the queue in which calls of a tool wait for their time, or for a dep or a model of a run. No worker has this
@@ -22,10 +22,10 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     """When the one of them that was stored first was made, in seconds since the epoch."""
 
 
-class Grant(msgspec.Struct, frozen=True):
+class TakenTokens(msgspec.Struct, frozen=True):
     """An answer to `Store.take`."""
 
-    granted: int
+    count: int
     left: int
     """Whole tokens that the bucket still has."""
     wait: float

@@ -21,9 +21,9 @@ import msgspec
 from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.model.ports.notices import Notices
+from clicket.model.ports.bus import Bus
 from clicket.model.ports.query import Query
-from clicket.model.ports.queue import Backlog, Grant
+from clicket.model.ports.queue import Backlog, TakenTokens
 from clicket.model.ports.records import OutcomeStats, Records
 from clicket.model.unit import Unit, events_in
 
@@ -180,7 +180,7 @@ class Append(msgspec.Struct):
     expect: int
     """The number of the last event that the writer knows; 0 creates the call."""
     fence: int
-    """Must equal the stored fence: an owner that lost the call can write no more. -1: a request by another process, which adds events
+    """Must equal the stored fence: an owner that lost the call can write no more. -1: a signal by another process, which adds events
     and changes nothing else of the call."""
     unit: Unit | None
     """None: there is nothing to write; the append checks that the writer is up to date, or names artifacts."""
@@ -193,8 +193,8 @@ class Append(msgspec.Struct):
     waiting_for: str | None = None
     owned: bool = True
     """False: the call has no owner from now on; any process that has its tool may claim it."""
-    request: bool = False
-    """A request by another process (a cancel, an approval) is among the events: the owner gets a hint."""
+    signal: bool = False
+    """A signal by another process (a cancel, an approval) is among the events: the owner gets a hint."""
     artifacts: tuple[tuple[str, int], ...] = ()
     """Artifacts that the call names from now on, with their sizes; they are kept as long as it is."""
     cache: CacheUse | None = None
@@ -202,17 +202,17 @@ class Append(msgspec.Struct):
     claim: bool = False
     """The append also claims the call: it is taken only if the call has no owner, its last number is `expect`, and its fence is the
     one before `fence`. A claim that is refused was lost to another process, and must not be appended again.
-    A store without notices refuses it as stale."""
+    A store without messages refuses it as stale."""
     to: int = 0
-    """For a call that is left to other processes: the worker that gets a notice of it; 0: all. Negative: the worker of that number
-    gets a notice without the call, because it may have no room."""
+    """For a call that is left to other processes: the worker that gets a message of it; 0: all. Negative: the worker of that number
+    gets a message without the call, because it may have no room."""
     queue: str = ""
     """The queue in which the call waits from now on while it has no owner. Empty: the one that it had, or the one of its tool's name."""
     unless: tuple[str, str] | None = None
     """Kind and key of a document. A creating append is refused as a duplicate if there is such a document; others do not look."""
     group: bool = True
-    """Several calls are under way, so a store whose commits cost more than their rows collects the appends of one turn of the loop into
-    one commit. False: the append may be written, and `done` called, before `append` returns."""
+    """Several calls are under way, so a store whose commits cost more than their rows collects the appends of one iteration of the loop
+    into one commit. False: the append may be written, and `done` called, before `append` returns."""
 
     @property
     def id(self) -> str:
@@ -232,7 +232,7 @@ class Append(msgspec.Struct):
 Done = Callable[[Append, ClicketError | None], None]
 Found = Callable[[CacheItem | None, ClicketError | None], None]
 OnHint = Callable[[str, int], None]
-"""`on_hint(kind, key)`: "events" of a call were written, "work" waits for an owner, a "request" was made of an owned call, a
+"""`on_hint(kind, key)`: "events" of a call were written, "work" waits for an owner, a "signal" was written into an owned call, a
 "slot" became free, a tool's "health" changed, or "any" of these. Only a hint, on the loop: it may be lost, come twice, or result from
 this process's own writes."""
 
@@ -270,7 +270,7 @@ class Stored(msgspec.Struct, kw_only=True, gc=False):
     """For a call that was just claimed: the owner that it was taken from. None: it had no owner."""
     damaged: str | None = None
     """Why its events cannot be read (then there are none): another program wrote into the store, or the disk damaged it. A claim
-    sets such a call aside: its owner is 0 from then on, which is not an owner that could die or get requests."""
+    sets such a call aside: its owner is 0 from then on, which is not an owner that could die or get signals."""
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
@@ -372,8 +372,8 @@ class Ownership(Protocol):
         """Calls of this owner have no owner from now on, and stay as they are."""
         ...
 
-    async def requests(self) -> list[int]:
-        """Keys of this owner's calls into which another process wrote a request since they were claimed, or since their
+    async def signals(self) -> list[int]:
+        """Keys of this owner's calls into which another process wrote a signal since they were claimed, or since their
         owner last appended: an append that is taken knows all that was written before it."""
         ...
 
@@ -386,7 +386,7 @@ class Capacity(Protocol):
         nothing. Fewer than before is always granted. A second request with the same count changes nothing."""
         ...
 
-    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+    async def take(self, name: str, rate: float, burst: int, count: int) -> TakenTokens:
         """Take up to `count` tokens of a bucket that all owners share. It holds `burst` tokens, and gets `rate` new ones a second, by
         the store's clock: in any time of `t` seconds no more than `burst + rate * t` are granted. 0 takes none, and only looks."""
         ...
@@ -473,7 +473,7 @@ class Store(Calls, Ownership, Capacity, Artifacts, CachedResults, Retention, Rec
     durability: str
     on_hint: OnHint
     """Set by the engine; a store that learns nothing of other processes never calls it."""
-    notices: Notices
+    bus: Bus
     """Between the processes that share the store. The store posts them when it has written; the engine posts its own, too."""
 
     async def open(self, owner: Owner) -> None:

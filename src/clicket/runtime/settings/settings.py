@@ -99,7 +99,8 @@ class Settings:
     open_timeout: SecondsOr0 = 10.0
     """Seconds that opening a runtime waits for a store that cannot be reached, as while its server is restarted; may be 0."""
     notices: str = "store"
-    """What carries notices between processes: `store` (the store itself), `redis://…` or `nats://…`. They save time, and decide nothing."""
+    """What carries messages between processes (the bus): `store` (the store itself), `redis://…` or `nats://…`. They save time, and decide
+    nothing."""
     engine: Engine = "local"
     """`local`: calls run here. `workers`: they are handed to whichever worker over the same store claims them."""
     labels: tuple[str, ...] = ()
@@ -275,8 +276,8 @@ class Settings:
                 )
         if not self.store.startswith(_SHORT_LIVED):
             self.__dict__["retention"] = self.retention.on_disk()
-        if self.limits.worker_memory is None:
-            self.__dict__["limits"] = msgspec.structs.replace(self.limits, worker_memory=half_of_memory())
+        if self.limits.tool_process_memory is None:
+            self.__dict__["limits"] = msgspec.structs.replace(self.limits, tool_process_memory=half_of_memory())
         for name in TABLES:
             if name in values:
                 self.__dict__[name] = read_table(name, values[name], origins.get(name, "Settings"), public_url)

@@ -21,8 +21,8 @@ class RuntimeOptions(TypedDict, total=False):
     max_queue: int
     queue_timeout: float | None
     worker_threads: int
-    worker_processes: int
-    worker_memory: int | None
+    tool_processes: int
+    tool_process_memory: int | None
     cancel_grace: float
     close_timeout: float
     open_timeout: float

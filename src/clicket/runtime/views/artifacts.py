@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from clicket.engine import Engine
-from clicket.engine.executors import ArtifactSource, grant, read_artifact
+from clicket.engine.executors import ArtifactSource, allow_reading, read_artifact
 from clicket.engine.executors import artifact_stream as stream_of
 from clicket.engine.executors import put_artifact as put
 from clicket.model.ports import Store
@@ -43,5 +43,5 @@ async def put_artifact(runtime: _Runtime, data: ArtifactSource) -> str:
     are never whole in memory (but for `memory://`). Equal content is stored once, under one name; storing it again restarts the time.
     """
     name = await put(runtime.store, data, keep_until=runtime.pin_until())
-    await grant(runtime.store, runtime._caller or "", name)
+    await allow_reading(runtime.store, runtime._caller or "", name)
     return name

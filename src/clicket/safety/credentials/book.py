@@ -30,7 +30,7 @@ from clicket.safety.credentials.credential_documents import (
     StoredCredential,
 )
 from clicket.safety.credentials.discovery import Discovery
-from clicket.safety.credentials.oauth import Granted, OAuth, TokenEndpoint
+from clicket.safety.credentials.oauth import IssuedTokens, OAuth, TokenEndpoint
 from clicket.safety.credentials.oauth_http import OAuthHttp, ProviderMoved, ProviderRefused, ProviderUnreachable
 from clicket.safety.credentials.provider import Provider, check_name
 from clicket.safety.vault import Vault
@@ -127,8 +127,8 @@ class CredentialBook:
         given = self.check_secret(secret)
         if expires_at is not None and expires_at <= self._clock.now():
             raise UsageError("expires_at is in the past: the credential would be of no use.")
-        granted = Granted(access=given, scopes=tuple(scopes))
-        kept = await self._replace(caller, self.provider(provider), "token", granted, expires_at)
+        issued = IssuedTokens(access=given, scopes=tuple(scopes))
+        kept = await self._replace(caller, self.provider(provider), "token", issued, expires_at)
         await self._audit(by or caller, "credential.put", provider=provider, caller=caller)
         return kept.shown
 
@@ -147,16 +147,16 @@ class CredentialBook:
             )
         return given
 
-    async def connect(self, caller: str, provider: Provider, granted: Granted) -> Credential:
+    async def connect(self, caller: str, provider: Provider, issued: IssuedTokens) -> Credential:
         """Keep the tokens that an authorization server gave for a caller."""
-        lasts = granted.expires_in
+        lasts = issued.expires_in
         ends = None if lasts is None else self._clock.now() + lasts
-        kept = await self._replace(caller, provider, "oauth", granted, ends)
+        kept = await self._replace(caller, provider, "oauth", issued, ends)
         await self._audit(caller, "credential.connected", provider=provider.name, caller=caller)
         return kept.shown
 
     async def _replace(
-        self, caller: str, provider: Provider, kind: CredentialKind, granted: Granted, expires_at: float | None
+        self, caller: str, provider: Provider, kind: CredentialKind, issued: IssuedTokens, expires_at: float | None
     ) -> StoredCredential:
         self.documents.check()
         now = self._clock.now()
@@ -168,9 +168,9 @@ class CredentialBook:
             created_at=now,
             updated_at=now,
             expires_at=expires_at,
-            scopes=granted.scopes if granted.scopes is not None else provider.scopes,
+            scopes=issued.scopes if issued.scopes is not None else provider.scopes,
         )
-        new = self.documents.seal(new, _secret(granted))
+        new = self.documents.seal(new, _secret(issued))
         while True:  # it replaces whatever is there, and a refresh that is under way loses
             before = await self.documents.read(caller, provider.name)
             if before is None and await self.documents.is_full(caller):
@@ -357,7 +357,7 @@ class CredentialBook:
     async def _send(self, claimed: StoredCredential, secret: Secret, at: TokenEndpoint) -> HeldToken:
         """Use the refresh token, and keep what came back before anything uses it."""
         try:
-            granted = await self.oauth.refresh(at, secret.refresh)
+            issued = await self.oauth.refresh(at, secret.refresh)
         except ClicketError as error:
             if isinstance(error, ProviderRefused) and error.error == "invalid_grant":
                 await self._expire(claimed, f"{_REMOTE} ({error.error})")
@@ -369,17 +369,17 @@ class CredentialBook:
             claimed,
             claim=None,
             updated_at=now,
-            expires_at=None if granted.expires_in is None else now + granted.expires_in,
-            scopes=claimed.scopes if granted.scopes is None else granted.scopes,
+            expires_at=None if issued.expires_in is None else now + issued.expires_in,
+            scopes=claimed.scopes if issued.scopes is None else issued.scopes,
         )
-        new = self.documents.seal(new, _secret(granted, secret.refresh))
+        new = self.documents.seal(new, _secret(issued, secret.refresh))
         if await self._save(new) is None:
             # It was revoked or replaced while it was refreshed: what is there now counts.
             kept = await self.documents.read(claimed.caller, claimed.provider)
             current = self._opened(claimed.provider, kept)
             assert kept is not None
             return HeldToken(id=kept.id, token=current.access)
-        return HeldToken(id=new.id, token=granted.access)
+        return HeldToken(id=new.id, token=issued.access)
 
     async def _expire(self, kept: StoredCredential, reason: str) -> None:
         """Mark a credential as expired, and delete its secret. It stays as it is if it was replaced meanwhile."""
@@ -414,11 +414,11 @@ class CredentialBook:
                 return stored  # the answer to the write was lost, not the write
 
 
-def _secret(granted: Granted, refresh: str = "") -> Secret:
+def _secret(issued: IssuedTokens, refresh: str = "") -> Secret:
     """What is kept of it. `refresh` stays if no other refresh token came."""
     return Secret(
-        access=granted.access,
-        refresh=granted.refresh or refresh,
-        issuer=granted.issuer,
-        token_url=granted.token_url,
+        access=issued.access,
+        refresh=issued.refresh or refresh,
+        issuer=issued.issuer,
+        token_url=issued.token_url,
     )

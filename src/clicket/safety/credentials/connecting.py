@@ -236,8 +236,8 @@ class Connecting:
             at = await self._book.oauth.token_endpoint(provider, issuer=request.issuer, token_url=request.token_url)
         except ProviderMoved:
             raise ConnectRefused("issuer") from None
-        granted = await self._book.oauth.redeem(at, code, verifier.decode())
-        await self._book.connect(request.caller, provider, granted)
+        issued = await self._book.oauth.redeem(at, code, verifier.decode())
+        await self._book.connect(request.caller, provider, issued)
         return provider
 
     async def _known(self, key: str) -> tuple[_Request, int]:

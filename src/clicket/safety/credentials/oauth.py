@@ -17,14 +17,14 @@ from clicket.safety.credentials.discovery import Discovery, Endpoints
 from clicket.safety.credentials.oauth_http import OAuthHttp, ProviderMoved, ProviderRefused, ProviderUnreachable
 from clicket.safety.credentials.provider import Provider
 
-__all__ = ["Granted", "OAuth", "TokenEndpoint", "challenge_of"]
+__all__ = ["IssuedTokens", "OAuth", "TokenEndpoint", "challenge_of"]
 
 _CLIENT = "credential.client"
 _MAX_TOKEN = 64 * 1024
 _METHODS = {"client_secret_basic": "basic", "client_secret_post": "post"}
 
 
-class Granted(msgspec.Struct, frozen=True, kw_only=True):
+class IssuedTokens(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens that a server gave. `expires_in`: seconds; None: it did not say."""
 
     access: str
@@ -36,7 +36,7 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     """Where they came from: a refresh token goes there and to no other server."""
 
     def __repr__(self) -> str:
-        return "<granted>"
+        return "<issued tokens>"
 
 
 class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ class OAuth:
                 raise ProviderMoved(f"provider {provider.name!r} names another authorization server than before.")
         return TokenEndpoint(provider=provider, endpoints=endpoints, client=await self._client(provider, endpoints))
 
-    async def redeem(self, at: TokenEndpoint, code: str, verifier: str) -> Granted:
+    async def redeem(self, at: TokenEndpoint, code: str, verifier: str) -> IssuedTokens:
         """Tokens for a code. A code works once."""
         form = {
             "grant_type": "authorization_code",
@@ -122,11 +122,11 @@ class OAuth:
         }
         return await self._tokens(at, form, "a code")
 
-    async def refresh(self, at: TokenEndpoint, token: str) -> Granted:
+    async def refresh(self, at: TokenEndpoint, token: str) -> IssuedTokens:
         """New tokens for a refresh token. Many servers take it once."""
         return await self._tokens(at, {"grant_type": "refresh_token", "refresh_token": token}, "a refresh token")
 
-    async def _tokens(self, at: TokenEndpoint, form: dict[str, str], what: str) -> Granted:
+    async def _tokens(self, at: TokenEndpoint, form: dict[str, str], what: str) -> IssuedTokens:
         provider, endpoints, client = at.provider, at.endpoints, at.client
         headers = {"content-type": "application/x-www-form-urlencoded"}
         if endpoints.resource:
@@ -141,7 +141,7 @@ class OAuth:
         content = urlencode(form).encode()
         answer = await self._http.post(provider, endpoints.token_url, content, headers, what=what)
         return msgspec.structs.replace(
-            _granted(provider, answer), issuer=endpoints.issuer, token_url=endpoints.token_url
+            _issued(provider, answer), issuer=endpoints.issuer, token_url=endpoints.token_url
         )
 
     # The client's registration.
@@ -216,7 +216,7 @@ def challenge_of(verifier: str) -> str:
     return urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-def _granted(provider: Provider, answer: Mapping[str, Any]) -> Granted:
+def _issued(provider: Provider, answer: Mapping[str, Any]) -> IssuedTokens:
     access = answer.get("access_token")
     refresh = answer.get("refresh_token")
     kind = answer.get("token_type", "bearer")
@@ -228,7 +228,7 @@ def _granted(provider: Provider, answer: Mapping[str, Any]) -> Granted:
         lasts = None if seconds is None or isinstance(seconds, bool) else float(seconds)
     except (TypeError, ValueError):
         lasts = None
-    return Granted(
+    return IssuedTokens(
         access=str(access),
         refresh=refresh if isinstance(refresh, str) and len(refresh) <= _MAX_TOKEN else "",
         expires_in=lasts if lasts is not None and isfinite(lasts) and lasts > 0 else None,

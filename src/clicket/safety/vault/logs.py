@@ -16,8 +16,8 @@ __all__ = ["LOGGERS", "SECRETS", "guard_logs", "hide_known", "watch_for"]
 
 _OURS = "clicket"
 LOGGERS = (
-    "clicket.access", "clicket.agents", "clicket.calls", "clicket.credentials", "clicket.engine", "clicket.execution",
-    "clicket.hub", "clicket.interpreter", "clicket.journal", "clicket.mcp", "clicket.mcp.server", "clicket.models", "clicket.notices",
+    "clicket.access", "clicket.agents", "clicket.bus", "clicket.calls", "clicket.credentials", "clicket.engine", "clicket.execution",
+    "clicket.hub", "clicket.interpreter", "clicket.journal", "clicket.mcp", "clicket.mcp.server", "clicket.models",
     "clicket.oauth",
     "clicket.schedules",
     "clicket.server", "clicket.spend", "clicket.stores", "clicket.stores.postgres", "clicket.stores.redis", "clicket.stores.sqlite",

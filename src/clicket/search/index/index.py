@@ -23,7 +23,7 @@ from clicket.search.index import vectors
 from clicket.search.index.reader import IndexReader
 from clicket.search.index.schema import MEMORY, connect, prepare, store_error
 from clicket.search.index.writer import Added, IndexWriter
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 if TYPE_CHECKING:
     from clicket.search.index.file_tables import Contents, Folder
@@ -58,7 +58,7 @@ class Index:
         self._write_lock = RLock()
         self._read_lock = self._write_lock if path == MEMORY else RLock()
         self._reader = IndexReader(self._read_connection, embedder)
-        self._workers = Workers(1, "clicket-index")
+        self._thread_pool = ThreadPool(1, "clicket-index")
 
     @classmethod
     def open(
@@ -87,7 +87,7 @@ class Index:
         if self._closed:
             return
         self._closed = True
-        self._workers.close()
+        self._thread_pool.close()
         with self._write_lock:
             self._write_connection.close()
         if self._read_connection is not self._write_connection:
@@ -196,7 +196,7 @@ class Index:
             finally:
                 self._read_lock.release()
         async with asyncio.timeout(deadline):
-            return await self._workers.run(lambda: self.find(query, k=k))
+            return await self._thread_pool.run(lambda: self.find(query, k=k))
 
     def find(self, query: str, *, k: int = 10) -> list[Document]:
         """`search` for programs without an event loop."""

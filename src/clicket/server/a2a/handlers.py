@@ -162,10 +162,10 @@ class A2AHandlers:
                 handler=self.call,
                 scopes=("call", "read"),
                 parameters=(_VERSION, CALLER),
-                body=BodySpec(model=dict),
+                body=BodySpec(schema=dict),
                 responses={
                     200: ResponseSpec(
-                        description="The result, an error, or a stream of results.", model=dict, stream=True
+                        description="The result, an error, or a stream of results.", schema=dict, stream=True
                     )
                 },
                 problems=(404,),

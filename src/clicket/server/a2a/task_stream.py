@@ -89,7 +89,7 @@ class TaskEvents:
         before, self._text = self._text, ""
         made = [self._status("TASK_STATE_WORKING", at, self._said(event, before))] if before else []
         match event.type:
-            case "message" if data["role"] == "assistant" and not data.get("fork"):
+            case "message" if data["role"] == "assistant" and not data.get("branch"):
                 self._text = data["text"]  # the answer, if nothing follows it
                 return made
             case "tool_started":

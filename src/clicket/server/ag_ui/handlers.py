@@ -217,7 +217,7 @@ class AgUiHandlers:
                 handler=self.run,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=BodySpec(model=RunAgentInput),
+                body=BodySpec(schema=RunAgentInput),
                 responses={200: ResponseSpec(description="Server-sent events of AG-UI.", media_type=EVENT_STREAM)},
                 problems=(404, 409, 422),
             ),

@@ -20,7 +20,7 @@ __all__ = ["Translator", "tool_call_id"]
 
 _KINDS = {"text": "TEXT_MESSAGE", "thought": "REASONING_MESSAGE"}
 Place = tuple[str, str]
-"""The call of the agent whose event it is (empty: the turn's own), and the fork of its turn."""
+"""The call of the agent whose event it is (empty: the turn's own), and the branch of its turn."""
 
 
 def tool_call_id(use_id: str, task: SubTask | None) -> str:
@@ -117,7 +117,7 @@ class Translator:
 
     def _begun(self, task: SubTask | None, source: AgentEvent) -> list[Event]:
         made = [] if task is None else self._task_begun(task, source.at)
-        place = (_name(task), source.data.get("fork", ""))
+        place = (_name(task), source.data.get("branch", ""))
         if source.step and source.type not in ("state", "final", "error") and self._steps.get(place) != source.step:
             made += self._step_ended(place, source.at)
             self._steps[place] = source.step
@@ -133,8 +133,8 @@ class Translator:
         return [*closing, ended]
 
     def _step(self, type: str, place: Place, at: float) -> Event:
-        task, fork = place
-        name = f"{fork and f'task {fork}, '}step {self._steps[place]}"
+        task, branch = place
+        name = f"{branch and f'task {branch}, '}step {self._steps[place]}"
         return event(type, at, stepName=name, subagentRunId=task or None)
 
     def _task_begun(self, task: SubTask, at: float) -> list[Event]:
@@ -182,7 +182,7 @@ class Translator:
 
     def _whole(self, source: AgentEvent, task: SubTask | None, kind: str, text: str) -> list[Event]:
         """The recorded message: what was not streamed of it, and its end."""
-        place = (_name(task), source.data.get("fork", ""))
+        place = (_name(task), source.data.get("branch", ""))
         open = self._open.get((place, kind))
         discarded: list[Event] = []
         if open is not None and not text.startswith(open.sent):
@@ -193,7 +193,7 @@ class Translator:
         return [*discarded, *made, *content, *self._closed(place, kind, source.at)]
 
     def _opened(self, source: AgentEvent, task: SubTask | None, kind: str) -> tuple[_OpenText, list[Event]]:
-        place = (_name(task), source.data.get("fork", ""))
+        place = (_name(task), source.data.get("branch", ""))
         open = self._open.get((place, kind))
         if open is not None:
             return open, []
@@ -229,7 +229,7 @@ class Translator:
 
     def _discard(self, source: AgentEvent, task: SubTask | None) -> list[Event]:
         """The model gave up a message that was being streamed. The next one has another id."""
-        place = (_name(task), source.data.get("fork", ""))
+        place = (_name(task), source.data.get("branch", ""))
         open = self._open.get((place, "text"))
         made = [each for kind in _KINDS for each in self._closed(place, kind, source.at)]
         if made:
@@ -240,9 +240,9 @@ class Translator:
         return made
 
     def _message_id(self, source: AgentEvent, task: SubTask | None) -> str:
-        fork = source.data.get("fork", "")
-        retry = self._retries.get(((_name(task), fork), source.step), 0)
-        id = assistant_id(source.turn, source.step, fork, _name(task))
+        branch = source.data.get("branch", "")
+        retry = self._retries.get(((_name(task), branch), source.step), 0)
+        id = assistant_id(source.turn, source.step, branch, _name(task))
         return f"{id}-r{retry}" if retry else id
 
     def _message(self, id: str, owner: str | None) -> Event:

@@ -67,9 +67,9 @@ def tool_call(id: str, name: str, arguments: str) -> Event:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def assistant_id(turn: int, step: int, fork: str = "", task: str = "") -> str:
+def assistant_id(turn: int, step: int, branch: str = "", task: str = "") -> str:
     """The id of a model's message: the same whenever the turn is read."""
-    return f"{task and f'{task}/'}t{turn}-{fork and f'{fork}-'}s{step}"
+    return f"{task and f'{task}/'}t{turn}-{branch and f'{branch}-'}s{step}"
 
 
 def result_id(turn: int, use_id: str) -> str:

@@ -16,7 +16,7 @@ from clicket.stores.bus.carrier import OnText
 
 __all__ = ["NatsCarrier"]
 
-logger = logging.getLogger("clicket.notices")
+logger = logging.getLogger("clicket.bus")
 
 _WAIT_FIRST = 0.1
 _WAIT_MOST = 2.0
@@ -103,7 +103,7 @@ class NatsCarrier:
 
     async def _on_back(self) -> None:
         if self._warned:
-            logger.warning("%s: notices arrive again", self.name)
+            logger.warning("%s: messages arrive again", self.name)
         self._warned, self.trouble = False, None
 
     async def _on_lost(self) -> None:
@@ -119,7 +119,7 @@ class NatsCarrier:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "%s: notices are not carried (%s). Calls go on, and are found by looking at the store, a quarter of a second "
+                "%s: messages are not carried (%s). Calls go on, and are found by looking at the store, a quarter of a second "
                 "later; clicket connects again by itself.",
                 self.name,
                 str(error) or type(error).__name__,

@@ -1,4 +1,4 @@
-"""The secret with which the processes of a store sign their notices. It lies in the store, so only they know it."""
+"""The secret with which the processes of a store sign their messages. It lies in the store, so only they know it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Protocol
 from clicket import system
 from clicket.model.ports import StoredDocument
 
-__all__ = ["notice_secret", "space_of"]
+__all__ = ["bus_secret", "space_of"]
 
-_KIND, _KEY = "notices", "secret"
+_KIND, _KEY = "bus", "secret"
 _BYTES = 32
 
 
@@ -22,7 +22,7 @@ class Documents(Protocol):
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool: ...
 
 
-async def notice_secret(records: Documents) -> bytes:
+async def bus_secret(records: Documents) -> bytes:
     """The store's secret; the first process that needs it makes it."""
     while True:
         found = await records.document(_KIND, _KEY)
@@ -33,4 +33,4 @@ async def notice_secret(records: Documents) -> bytes:
 
 def space_of(secret: bytes) -> str:
     """A name for the store on a bus that several stores use. It gives nothing of the secret away."""
-    return sha256(b"clicket notices " + secret).hexdigest()[:16]
+    return sha256(b"clicket bus " + secret).hexdigest()[:16]

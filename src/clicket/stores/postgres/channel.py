@@ -1,6 +1,6 @@
-"""NOTIFY as the carrier of notices: sent beside the commit and never in it, received on a connection of its own.
+"""NOTIFY as the carrier of messages: sent beside the commit and never in it, received on a connection of its own.
 
-A commit that notifies holds a lock of the whole server until it is on the disk, so notices go out afterwards, in a transaction that
+A commit that notifies holds a lock of the whole server until it is on the disk, so messages go out afterwards, in a transaction that
 waits for no disk: from here, or, if they are urgent, by the statement that follows the append on its own connection. Each process
 listens to a channel for all and to one of its own. The server wakes every listening connection of the database at each NOTIFY, whatever
 its channel: with many workers a bus costs it less.
@@ -24,7 +24,7 @@ __all__ = ["NotifyCarrier"]
 logger = logging.getLogger("clicket.stores.postgres")
 
 _SEND = "SELECT pg_notify(n.channel, n.text) FROM unnest($1::text[], $2::text[]) AS n(channel, text)"
-_PING_EVERY = 15.0  # finds a connection that died without a notice
+_PING_EVERY = 15.0  # finds a connection that died without a message
 _WAIT_FIRST = 0.1
 _WAIT_MOST = 5.0
 
@@ -51,7 +51,7 @@ class NotifyCarrier:
                 on_text(channels[channel], text.encode())
 
         self._task = asyncio.get_running_loop().create_task(
-            self._work(list(channels), on_notification), name="clicket-postgres-notices"
+            self._work(list(channels), on_notification), name="clicket-postgres-bus"
         )
 
     def channel(self, to: int) -> str:
@@ -82,7 +82,7 @@ class NotifyCarrier:
             except (Lost, Refused) as error:
                 self.trouble = str(error)
                 if delay == _WAIT_FIRST:
-                    logger.info("%s: no notices for now: %s", self._server.name, error)
+                    logger.info("%s: no messages for now: %s", self._server.name, error)
             await asyncio.sleep(delay)
             delay = min(delay * 2, _WAIT_MOST)
 

@@ -87,20 +87,20 @@ class _Sum(msgspec.Struct, gc=False):
 
 
 def runs_of(
-    changes: Sequence[Append], turns: Sequence[int], *, alone: bool = False
+    changes: Sequence[Append], order: Sequence[int], *, alone: bool = False
 ) -> tuple[str | None, str | None, bool]:
-    """`runs` and `sums` of those units that end their calls, and whether each row is of one unit. `turns`: the order in which
+    """`runs` and `sums` of those units that end their calls, and whether each row is of one unit. `order`: the order in which
     they were handed over. Rows are in one order in all processes, so that groups cannot deadlock."""
     runs: dict[tuple[str, str, int], _Run] = {}
     sums: dict[tuple[str, int], _Sum] = {}
     number = 0
-    for turn, unit in sorted(zip(turns, range(1, len(changes) + 1), strict=True)):
+    for position, unit in sorted(zip(order, range(1, len(changes) + 1), strict=True)):
         change = changes[unit - 1]
         stats = change.stats
         if stats is None or change.ended_at is None or (change.expect and change.fence == -1):
             continue
         number += 1
-        apart = turn if alone else 0
+        apart = position if alone else 0
         error = clean(stats.error)
         label = _label(change.call.caller, stats.tool, stats.outcome, error, stats.bucket)
         known = sums.get((label, apart))

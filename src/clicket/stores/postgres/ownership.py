@@ -7,13 +7,13 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 
-from clicket.model.ports import Notices, OnHint, Owner, Presence, Stored
+from clicket.model.ports import Bus, OnHint, Owner, Presence, Stored
+from clicket.stores.fair_order import last_caller
 from clicket.stores.liveness import process_gone
 from clicket.stores.postgres.calls import Calls, claimed_call
 from clicket.stores.postgres.connection import Row
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.pool import Pool
-from clicket.stores.turns import last_caller
 
 __all__ = ["Ownership"]
 
@@ -32,11 +32,11 @@ _LOCKED = 0.01
 class Ownership:
     """`on_hint("work", 0)` is called when waiting calls were locked by others, some time later."""
 
-    def __init__(self, pool: Pool, membership: Membership, calls: Calls, notices: Notices, on_hint: OnHint) -> None:
+    def __init__(self, pool: Pool, membership: Membership, calls: Calls, bus: Bus, on_hint: OnHint) -> None:
         self._pool = pool
         self._membership = membership
         self._calls = calls
-        self._notices = notices
+        self._bus = bus
         self._on_hint = on_hint
         self._later: asyncio.TimerHandle | None = None
         self._undelivered: set[int] = set()
@@ -83,7 +83,7 @@ class Ownership:
                 params = (ticket, unheard, what, gone, tools, key, min(limit, _MOST // 8))
                 ((keys, freed),) = await self._membership.run(self._pool.run, _CLAIM, *params)
                 if freed:
-                    self._notices.post("slot", 0)
+                    self._bus.post("slot", 0)
                 return list(keys)
 
             keys = await self._pool.patiently(once)
@@ -137,15 +137,15 @@ class Ownership:
         sql = "SELECT key FROM calls WHERE owner = $1::bigint AND ended_at IS NULL"
         return [row[0] for row in await self._pool.query(sql, self._membership.id)]
 
-    async def requests(self) -> list[int]:
-        sql = "SELECT key FROM calls WHERE owner = $1::bigint AND ended_at IS NULL AND request"
+    async def signals(self) -> list[int]:
+        sql = "SELECT key FROM calls WHERE owner = $1::bigint AND ended_at IS NULL AND signal"
         return [row[0] for row in await self._pool.query(sql, self._membership.id)]
 
     async def hand_back(self, keys: Sequence[int]) -> None:
         sql = "SELECT hand_back($1::bigint, $2::bigint, $3::bigint[])"
         rows = await self._pool.patiently(lambda: self._membership.run(self._pool.run, sql, list(keys)))
         for key in rows[0][0]:
-            self._notices.post("work", key)
+            self._bus.post("work", key)
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         params = (name, count, max(min(capacity, _MOST), -_MOST))
@@ -153,13 +153,13 @@ class Ownership:
             rows = await self._pool.patiently(lambda: self._membership.run(self._pool.run, _HOLD, *params))
         granted, freed = rows[0]
         if freed:
-            self._notices.post("slot", 0)
+            self._bus.post("slot", 0)
         return bool(granted)
 
     async def sign_off(self) -> None:
         sql = "SELECT keys, freed FROM sign_off($1::bigint, $2::bigint)"
         ((keys, freed),) = await self._pool.patiently(lambda: self._membership.run(self._pool.run, sql))
         for key in keys:
-            self._notices.post("work", key)
+            self._bus.post("work", key)
         if freed:
-            self._notices.post("slot", 0)
+            self._bus.post("slot", 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clicket.model.ports import Backlog, Grant
+from clicket.model.ports import Backlog, TakenTokens
 from clicket.stores.postgres.pool import Pool
 
 __all__ = ["Queues"]
@@ -28,10 +28,10 @@ class Queues:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+    async def take(self, name: str, rate: float, burst: int, count: int) -> TakenTokens:
         """A request whose answer was lost is made again: its tokens are lost then, and no more than allowed are used."""
         rows = await self._pool.query(_TAKE, name, float(rate), min(burst, _MOST), min(count, _MOST))
-        return Grant(*rows[0])
+        return TakenTokens(*rows[0])
 
     async def backlog(self) -> list[Backlog]:
         rows = await self._pool.query(_BACKLOG)

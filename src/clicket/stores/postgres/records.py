@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.model.ports import Audited, DocumentWrite, Notices, StoredDocument, ToolHealth, Unstorable
+from clicket.model.ports import Audited, Bus, DocumentWrite, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.postgres.calls import storable
 from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.membership import Membership
@@ -54,10 +54,10 @@ _STEP = 500
 
 
 class Records:
-    def __init__(self, pool: Pool, membership: Membership, notices: Notices) -> None:
+    def __init__(self, pool: Pool, membership: Membership, bus: Bus) -> None:
         self._pool = pool
         self._membership = membership
-        self._notices = notices
+        self._bus = bus
         self._health: SharedReads[str, list[ToolHealth]] = SharedReads(self._read_health)
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
@@ -81,7 +81,7 @@ class Records:
         place = place_of(thread, caller)
         written = bool(await self._write(_PUT_HEALTH, _ticket(), place, caller, thread, expect, given))
         if written:
-            self._notices.post("health", 0)
+            self._bus.post("health", 0)
         return written
 
     async def forget_health(self, since: float) -> None:

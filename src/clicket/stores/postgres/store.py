@@ -12,16 +12,15 @@ from clicket.model.ports import (
     Append,
     Audited,
     Backlog,
+    Bus,
     CacheEntry,
     CacheStats,
     CallPlace,
     DocumentWrite,
     Done,
     Found,
-    Grant,
     Keep,
-    NoNotices,
-    Notices,
+    NoBus,
     OnHint,
     OnRemove,
     Owner,
@@ -31,11 +30,12 @@ from clicket.model.ports import (
     Stored,
     StoredDocument,
     Sweep,
+    TakenTokens,
     ThreadCounts,
     ThreadName,
     ToolHealth,
 )
-from clicket.stores.bus import Carrier, Channel, notice_secret, space_of
+from clicket.stores.bus import Carrier, Channel, bus_secret, space_of
 from clicket.stores.postgres.address import Address
 from clicket.stores.postgres.artifacts import Artifacts
 from clicket.stores.postgres.cache import Cache
@@ -57,10 +57,16 @@ __all__ = ["PostgresStore"]
 
 class PostgresStore:
     """`timeout`: seconds that a statement may take, and that an unreachable server is waited for. `pool`: connections beside
-    the one that writes and the one that listens. `bus` carries notices; None: the server does."""
+    the one that writes and the one that listens. `carrier`: what carries messages of the bus; None: the server does."""
 
     def __init__(
-        self, url: str, *, durability: str = "process", timeout: float = 5.0, pool: int = 4, bus: Carrier | None = None
+        self,
+        url: str,
+        *,
+        durability: str = "process",
+        timeout: float = 5.0,
+        pool: int = 4,
+        carrier: Carrier | None = None,
     ) -> None:
         self._server = Server(Address(url, timeout=timeout), timeout=timeout)
         self.url = self._server.name
@@ -68,8 +74,8 @@ class PostgresStore:
         self.on_hint: OnHint = _ignore_hint
         self.risks: list[str] = []
         """What the server's settings put at risk, as sentences; known once the store is open."""
-        self.notices: Notices = NoNotices()
-        self._bus = bus
+        self.bus: Bus = NoBus()
+        self._carrier = carrier
         self._pool_size = pool
         self._parts: _Parts | None = None
 
@@ -83,16 +89,16 @@ class PostgresStore:
             pool.close()
             raise
         own = NotifyCarrier(self._server)
-        channel = Channel(self._bus or own, self._tell)
-        sends = own.channel if self._bus is None else None
+        channel = Channel(self._carrier or own, self._tell)
+        sends = own.channel if self._carrier is None else None
         parts = _Parts(self._server, pool, membership, channel, sends, self._tell)
         try:
-            secret = await notice_secret(parts.records)
+            secret = await bus_secret(parts.records)
         except BaseException:
             pool.close()
             raise
         channel.open(space_of(secret), membership.id, secret)
-        self._parts, self.notices = parts, channel
+        self._parts, self.bus = parts, channel
 
     def _tell(self, kind: str, key: int) -> None:
         self.on_hint(kind, key)  # which may be set at any time
@@ -178,13 +184,13 @@ class PostgresStore:
     async def hand_back(self, keys: Sequence[int]) -> None:
         await self._open.ownership.hand_back(keys)
 
-    async def requests(self) -> list[int]:
-        return await self._open.ownership.requests()
+    async def signals(self) -> list[int]:
+        return await self._open.ownership.signals()
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         return await self._open.ownership.hold(name, count, capacity)
 
-    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+    async def take(self, name: str, rate: float, burst: int, count: int) -> TakenTokens:
         return await self._open.queues.take(name, rate, burst, count)
 
     async def backlog(self) -> list[Backlog]:
@@ -297,22 +303,22 @@ class _Parts:
         server: Server,
         pool: Pool,
         membership: Membership,
-        notices: Channel,
+        bus: Channel,
         channel: Callable[[int], str] | None,
         on_hint: OnHint,
     ) -> None:
         self.pool = pool
         self.membership = membership
-        self.notices = notices
+        self.bus = bus
         self.calls = Calls(pool)
-        self.ownership = Ownership(pool, membership, self.calls, notices, on_hint)
-        self.appender = Appender(server, membership, notices, channel, self.ownership.look_later)
+        self.ownership = Ownership(pool, membership, self.calls, bus, on_hint)
+        self.appender = Appender(server, membership, bus, channel, self.ownership.look_later)
         self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
         self.queues = Queues(pool)
         self.artifacts = Artifacts(pool, membership)
         self.cache = Cache(pool, membership)
         self.retention = Retention(pool, self.calls.of_keys)
-        self.records = Records(pool, membership, notices)
+        self.records = Records(pool, membership, bus)
 
     async def close(self) -> None:
         try:
@@ -322,7 +328,7 @@ class _Parts:
                 await self.ownership.sign_off()
         finally:
             self.ownership.close()
-            await self.notices.close()
+            await self.bus.close()
             self.appender.close()
             self.pool.close()
 

@@ -53,7 +53,7 @@ class _Unit(msgspec.Struct, gc=False):
     created_at: float
     ended_at: float | None
     waiting_for: str | None
-    request: bool
+    signal: bool
     key: int
     owned: bool
     priority: int
@@ -84,21 +84,21 @@ class _Use(msgspec.Struct, gc=False):
 
 class Appender:
     """The writing connection; what `GroupWriter` asks of a backend. `channel(to)`: the name of the channel of a process; None: a bus
-    carries notices."""
+    carries messages."""
 
     def __init__(
         self,
         server: Server,
         membership: Membership,
-        notices: Outbox,
+        bus: Outbox,
         channel: Callable[[int], str] | None,
         on_claim_lost: Callable[[], None],
     ) -> None:
         self._server = server
         self._membership = membership
-        self._notices = notices
+        self._bus = bus
         self._channel = channel
-        self._announcer = Announcer(notices, encloses=channel is not None)
+        self._announcer = Announcer(bus, encloses=channel is not None)
         self._told = 0
         self._on_claim_lost = on_claim_lost
         self._connection: Connection | None = None
@@ -146,10 +146,10 @@ class Appender:
         if self._connection is not None:
             self._connection.close()
 
-    async def _apply(self, units: Sequence[Unit], turns: Sequence[int], again: bool) -> list[_Outcome]:
+    async def _apply(self, units: Sequence[Unit], order: Sequence[int], again: bool) -> list[_Outcome]:
         rows = [_row(change, body) for change, body in units]
         pieces = [body if row.size else b"" for row, (_, body) in zip(rows, units, strict=True)]
-        uses = _uses(units, turns, pieces)
+        uses = _uses(units, order, pieces)
         params: list[Param] = [
             again,
             _encode(rows).decode(),
@@ -159,12 +159,12 @@ class Appender:
         changes = [change for change, _ in units]
         enclosures = self._announcer.enclose(units)
         try:
-            keys, followed, givers = await self._ask(params, changes, turns, enclosures)
+            keys, followed, givers = await self._ask(params, changes, order, enclosures)
         except Refused as refused:
             self._announcer.give_back(enclosures)
             if len(units) > 1:  # one member cannot be stored: the others must not suffer for it
                 each: list[_Outcome] = [None] * len(units)
-                for number in sorted(range(len(units)), key=turns.__getitem__):
+                for number in sorted(range(len(units)), key=order.__getitem__):
                     (each[number],) = await self._apply([units[number]], [0], again)
                 return each
             return [self._not_stored(units[0][0], refused, again)]
@@ -172,7 +172,7 @@ class Appender:
             self._announcer.give_back(enclosures)
             raise
         for key in followed:
-            self._notices.post("events", key)
+            self._bus.post("events", key)
         outcomes = [self._outcome(change, key) for change, key in zip(changes, keys, strict=True)]
         self._announcer.announce(units, [outcome is None for outcome in outcomes], givers, enclosures)
         return outcomes
@@ -181,7 +181,7 @@ class Appender:
         self,
         params: Sequence[Param],
         changes: Sequence[Append],
-        turns: Sequence[int],
+        order: Sequence[int],
         enclosures: Sequence[Enclosure],
     ) -> Row:
         ticket = None
@@ -192,11 +192,11 @@ class Appender:
             send = partial(self._send, then=self._telling(ticket, len(changes), enclosures))
         run = self._membership.run
         try:
-            rows = await run(send, _APPEND, *params, *runs_of(changes, turns), ticket)
+            rows = await run(send, _APPEND, *params, *runs_of(changes, order), ticket)
         except Refused as refused:
             if refused.code != NOT_ALL_COUNT:
                 raise
-            rows = await run(send, _APPEND, *params, *runs_of(changes, turns, alone=True), ticket)
+            rows = await run(send, _APPEND, *params, *runs_of(changes, order, alone=True), ticket)
         return rows[0]
 
     def _telling(self, ticket: str, units: int, enclosures: Sequence[Enclosure]) -> Statement:
@@ -314,7 +314,7 @@ def _row(change: Append, body: bytes) -> _Unit:
         created_at=change.call.created_at,
         ended_at=change.ended_at,
         waiting_for=change.waiting_for,
-        request=change.request,
+        signal=change.signal,
         key=change.key,
         owned=change.owned,
         priority=max(-_MAX_PRIORITY, min(change.call.priority, _MAX_PRIORITY)),
@@ -329,8 +329,8 @@ def _row(change: Append, body: bytes) -> _Unit:
     )
 
 
-def _uses(units: Sequence[Unit], turns: Sequence[int], pieces: list[bytes]) -> list[_Use]:
-    """What the units do with the cache, by key, then in the order in which they were handed over (`turns`). Bodies of items are added
+def _uses(units: Sequence[Unit], order: Sequence[int], pieces: list[bytes]) -> list[_Use]:
+    """What the units do with the cache, by key, then in the order in which they were handed over (`order`). Bodies of items are added
     to `pieces`."""
     start = sum(map(len, pieces)) + 1
     uses = []
@@ -347,4 +347,4 @@ def _uses(units: Sequence[Unit], turns: Sequence[int], pieces: list[bytes]) -> l
         uses.append(_Use(number, used.key, False, now, len(item.body), start, item.tags, *times))
         pieces.append(item.body)
         start += len(item.body)
-    return sorted(uses, key=lambda use: (use.key, turns[use.unit - 1]))
+    return sorted(uses, key=lambda use: (use.key, order[use.unit - 1]))

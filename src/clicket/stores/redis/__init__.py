@@ -3,8 +3,8 @@
 - `store`: `RedisStore`
 - `scripts`, `lua/`: the scripts, and how the server knows them. A write renews the lease if a twentieth of it is over (`lua/write.lua`)
 - `writer`: appends, a group of them in one round trip, twenty by one script
-- `session`: runs every other script, and repeats it after a lost connection
-- `connection`, `replies`, `address`, `carrier`: connections, replies of the server, its address, pub/sub as the carrier of notices
+- `script_client`: runs every other script, and repeats it after a lost connection
+- `connection`, `replies`, `address`, `carrier`: connections, replies of the server, its address, pub/sub as the carrier of messages
 - `reads`: calls and their events
 - `claims`, `dead_owners`: taking over calls; which owners are dead
 - `rows`: rows as calls

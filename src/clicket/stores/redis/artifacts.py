@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from clicket import system
 from clicket.errors import NotFound, StoreUnavailable
 from clicket.model.ports import Unstorable
-from clicket.stores.redis.session import Session
-from clicket.system.bridge import Workers
+from clicket.stores.redis.script_client import ScriptClient
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["Artifacts"]
 
@@ -22,32 +22,34 @@ _MOST = 512 * 1024 * 1024
 class Artifacts:
     """Written and read in pieces, so that no answer takes long and no writer waits for it."""
 
-    def __init__(self, session: Session, workers: Workers) -> None:
-        self._session = session
-        self._workers = workers
+    def __init__(self, client: ScriptClient, thread_pool: ThreadPool) -> None:
+        self._client = client
+        self._thread_pool = thread_pool
 
     async def put(self, name: str, chunks: Sequence[bytes], keep_until: float | None = None) -> None:
         pin = {} if keep_until is None else {"until": repr(float(keep_until))}
-        if await self._session.write("artifact_find", {"name": _checked(name), **pin}):
+        if await self._client.write("artifact_find", {"name": _checked(name), **pin}):
             return
         pieces = _pieces(chunks)
         part = system.random_hex(16)
         size = 0
         while True:
             # Those that wait in a file are read in a thread.
-            piece = next(pieces, b"") if type(chunks) is list else await self._workers.run(lambda: next(pieces, b""))
+            piece = (
+                next(pieces, b"") if type(chunks) is list else await self._thread_pool.run(lambda: next(pieces, b""))
+            )
             if not piece:
                 break
             if size + len(piece) > _MOST:
                 raise Unstorable(
-                    f"{self._session.url}: a result has over {_MOST} bytes, and a string of Redis takes no more. "
+                    f"{self._client.url}: a result has over {_MOST} bytes, and a string of Redis takes no more. "
                     "Keep such results in a file of your own, or use another store."
                 )
-            await self._session.write("artifact_part", {"part": part, "offset": size}, piece)
+            await self._client.write("artifact_part", {"part": part, "offset": size}, piece)
             size += len(piece)
-        if not await self._session.write("artifact_keep", {"part": part, "name": name, "size": size, **pin}):
+        if not await self._client.write("artifact_keep", {"part": part, "name": name, "size": size, **pin}):
             raise StoreUnavailable(
-                f"{self._session.url}: pieces of an artifact got lost while it was written. Try again."
+                f"{self._client.url}: pieces of an artifact got lost while it was written. Try again."
             )
 
     async def read(self, name: str, start: int, end: int | None) -> bytes:
@@ -55,7 +57,7 @@ class Artifacts:
         pieces: list[bytes] = []
         while True:
             stop = start + _PIECE if end is None else min(end, start + _PIECE)
-            there, piece, size = await self._session.read(
+            there, piece, size = await self._client.read(
                 "artifact_read", {"name": name, "start": start, "stop": stop - 1}
             )
             if not there:

@@ -1,4 +1,4 @@
-"""Pub/sub as the carrier of notices: of the store's own server, or of another one that is the bus. It listens on one connection and
+"""Pub/sub as the carrier of messages: of the store's own server, or of another one that is the bus. It listens on one connection and
 publishes on another."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clicket.stores.remote import Lost
 
 __all__ = ["PubSubCarrier", "redis_bus"]
 
-logger = logging.getLogger("clicket.notices")
+logger = logging.getLogger("clicket.bus")
 
 _SILENCE = 10.0
 """Seconds without a message until the server is pinged."""
@@ -44,7 +44,7 @@ class PubSubCarrier:
     def start(self, space: str, me: int, on_text: OnText) -> None:
         self._space = self._base + b":" + space.encode()
         channels = {self.channel(to): to for to in (0, me)}
-        self._task = asyncio.get_running_loop().create_task(self._work(channels, on_text), name="clicket-redis-notices")
+        self._task = asyncio.get_running_loop().create_task(self._work(channels, on_text), name="clicket-redis-bus")
 
     def channel(self, to: int) -> bytes:
         """The name of the channel of a process, or of all (0)."""
@@ -112,7 +112,7 @@ class PubSubCarrier:
 
     def _on_back(self) -> None:
         if self._warned and self._is_bus:
-            logger.warning("%s: notices arrive again", self.name)
+            logger.warning("%s: messages arrive again", self.name)
         self._warned, self.trouble = False, None
 
     def _fail(self, trouble: Exception) -> None:
@@ -122,7 +122,7 @@ class PubSubCarrier:
             level = logging.WARNING if self._is_bus else logging.INFO
             logger.log(
                 level,
-                "%s: notices are not carried (%s). Calls go on, and are found by looking at the store, a quarter of a second "
+                "%s: messages are not carried (%s). Calls go on, and are found by looking at the store, a quarter of a second "
                 "later; clicket connects again by itself.",
                 self.name,
                 trouble,

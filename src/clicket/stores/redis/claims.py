@@ -6,11 +6,11 @@ from typing import Any
 
 from clicket import system
 from clicket.errors import ClicketError
-from clicket.model.ports import Notices, Stored
+from clicket.model.ports import Bus, Stored
+from clicket.stores.fair_order import last_caller
 from clicket.stores.redis.dead_owners import DeadOwner, DeadOwners
 from clicket.stores.redis.rows import packed_rows, stored
-from clicket.stores.redis.session import Session
-from clicket.stores.turns import last_caller
+from clicket.stores.redis.script_client import ScriptClient
 
 __all__ = ["Claims"]
 
@@ -21,10 +21,10 @@ _BUDGET = 5_000
 
 
 class Claims:
-    def __init__(self, session: Session, dead_owners: DeadOwners, notices: Notices) -> None:
-        self._session = session
+    def __init__(self, client: ScriptClient, dead_owners: DeadOwners, bus: Bus) -> None:
+        self._client = client
         self._dead_owners = dead_owners
-        self._notices = notices
+        self._bus = bus
         self._last_caller = ""
         self._unanswered: dict[str, list[str]] = {}
 
@@ -46,7 +46,7 @@ class Claims:
                     raise
                 break  # return what was claimed so far; the next claim reports the error
             if freed:
-                self._notices.post("slot", 0)
+                self._bus.post("slot", 0)
             found += [stored(row) for row in rows]
             if len(found) >= limit:
                 break
@@ -96,7 +96,7 @@ class Claims:
         if left:
             self._unanswered[kind] = left
         try:
-            return await self._session.write(name, {**arguments, "ticket": ticket}, again=again)
+            return await self._client.write(name, {**arguments, "ticket": ticket}, again=again)
         except BaseException:
             self._unanswered.setdefault(kind, []).append(ticket)
             raise

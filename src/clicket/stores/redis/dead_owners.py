@@ -15,7 +15,7 @@ import msgspec
 from clicket import system
 from clicket.model.ports import Owner, Presence
 from clicket.stores.liveness import process_gone
-from clicket.stores.redis.session import Session
+from clicket.stores.redis.script_client import ScriptClient
 
 __all__ = ["DeadOwner", "DeadOwners"]
 
@@ -31,15 +31,15 @@ DeadOwner = tuple[int, str]
 class DeadOwners:
     """`started`: the server's time when the store was opened, between our `before` and now."""
 
-    def __init__(self, session: Session, started: float, before: float) -> None:
-        self._session = session
+    def __init__(self, client: ScriptClient, started: float, before: float) -> None:
+        self._client = client
         self._early, self._late = started - system.monotonic(), started - before
         self._leapt_at = -math.inf
         self._ahead: dict[int, tuple[bytes, float]] = {}
 
     async def presences(self) -> list[Presence]:
         return [
-            Presence(id=id, owner=owner, alive=dead is None, mine=id == self._session.me)
+            Presence(id=id, owner=owner, alive=dead is None, mine=id == self._client.me)
             for id, owner, dead in await self._look()
         ]
 
@@ -53,7 +53,7 @@ class DeadOwners:
             stamp = float(renewed)
         except ValueError:  # not written by clicket: nothing says that it is alive
             return Owner(host="", boot="", pid=0, started="", lease=0.0), (id, renewed.decode(errors="replace"))
-        if id == self._session.me:
+        if id == self._client.me:
             return owner, None
         if process_gone(owner):
             return owner, (id, "")
@@ -74,7 +74,7 @@ class DeadOwners:
 
     async def _look(self) -> list[tuple[int, Owner, DeadOwner | None]]:
         before = system.monotonic()
-        time, found = await self._session.read("owners", {})
+        time, found = await self._client.read("owners", {})
         now = float(time)
         owners: list[tuple[int, Any, Any]] = [(int(id), *rest) for id, *rest in found]
         self.check_clock(now, before)
@@ -86,7 +86,7 @@ class DeadOwners:
         if early > self._late + _LEAP or late < self._early - _LEAP:
             by = early - self._early
             logger.warning(
-                "%s: the server's date leapt by about %.0f s; leases are not judged for a while", self._session.url, by
+                "%s: the server's date leapt by about %.0f s; leases are not judged for a while", self._client.url, by
             )
             self._leapt_at = system.monotonic()
         self._early, self._late = early, late

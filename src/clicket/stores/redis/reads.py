@@ -13,7 +13,7 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event, load_events
 from clicket.model.ports import Query, ScanEnd, Stored, Unstorable, picked
 from clicket.stores.redis.rows import stored
-from clicket.stores.redis.session import Session
+from clicket.stores.redis.script_client import ScriptClient
 
 __all__ = ["Reads", "given"]
 
@@ -23,36 +23,36 @@ _NEWEST = 2**53
 
 
 class Reads:
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, client: ScriptClient) -> None:
+        self._client = client
 
     async def load(self, id: str, thread: str | None, caller: str | None) -> list[Stored]:
         arguments = given({"id": id, "thread": thread, "caller": caller})
         try:
-            return [stored(row) for row in await self._session.read("load", arguments)]
+            return [stored(row) for row in await self._client.read("load", arguments)]
         except Unstorable:  # text that cannot be written was never stored
             return []
 
     async def events(self, key: int, call_id: str, after: int) -> list[Event]:
-        arguments = {"key": key, "id": call_id, "after": after, "me": self._session.me}
-        unmarked, bodies = await self._session.read("events", arguments)
+        arguments = {"key": key, "id": call_id, "after": after, "me": self._client.me}
+        unmarked, bodies = await self._client.read("events", arguments)
         if unmarked:
-            await self._session.write("watch", {"keys": [key]})
-            _, bodies = await self._session.read("events", arguments)  # what came before the mark was not announced
+            await self._client.write("watch", {"keys": [key]})
+            _, bodies = await self._client.read("events", arguments)  # what came before the mark was not announced
         return self._read(call_id, bodies, after)
 
     async def news(self, known: Mapping[int, tuple[str, int]]) -> dict[int, list[Event]]:
         found = await self._news(known)
         unmarked = [key for key, is_unmarked, _ in found if is_unmarked]
         if unmarked:
-            await self._session.write("watch", {"keys": unmarked})
+            await self._client.write("watch", {"keys": unmarked})
             found = await self._news(known)
         return {key: self._read(*_named(known[key], bodies)) for key, _, bodies in found if bodies is not None}
 
     async def history(self, query: Query) -> list[Stored]:
         if query.by_content:
             return await picked(query, self.history)
-        session = self._session
+        client = self._client
         arguments = _asked(query)
         found: list[Stored] = []
         before = _NEWEST if query.before is None else query.before
@@ -65,13 +65,13 @@ class Reads:
                 "budget": _BUDGET,
             }
             try:
-                rows, gone, walk, place = await session.read("history", arguments)
+                rows, gone, walk, place = await client.read("history", arguments)
             except Unstorable:
                 return []
             found += [stored(row) for row in rows]
             if gone:
                 with contextlib.suppress(ClicketError):  # a courtesy: the sweep does it, too
-                    await session.write("forget", {"keys": gone, "walk": walk.decode(errors="replace")})
+                    await client.write("forget", {"keys": gone, "walk": walk.decode(errors="replace")})
             if not place:
                 break
             before, after = (before, place) if query.ascending else (place, after)
@@ -90,7 +90,7 @@ class Reads:
         before = _NEWEST if query.before is None else query.before
         after = query.after or 0
         try:
-            found = await self._session.read(
+            found = await self._client.read(
                 "scan_end", {**arguments, "before": before, "after": after, "budget": calls}
             )
         except Unstorable:
@@ -99,13 +99,13 @@ class Reads:
 
     async def _news(self, known: Mapping[int, tuple[str, int]]) -> list[tuple[int, int, Any]]:
         calls = [(key, id, last) for key, (id, last) in known.items()]
-        return [tuple(row) for row in await self._session.read("news", {"calls": calls, "me": self._session.me})]
+        return [tuple(row) for row in await self._client.read("news", {"calls": calls, "me": self._client.me})]
 
     def _read(self, call_id: str, bodies: Sequence[bytes], after: int) -> list[Event]:
         try:
             events = [event for body in bodies for event in load_events(call_id, body)]
         except (ValueError, RecursionError, TypeError) as error:  # msgspec's errors are ValueErrors
-            url = self._session.url
+            url = self._client.url
             raise StoreUnavailable(
                 f"{url}: the events of call {call_id} are not what clicket wrote ({error}). Nothing was changed.",
                 url=url,

@@ -10,9 +10,9 @@ import msgspec
 from clicket import system
 from clicket.errors import StoreUnavailable
 from clicket.model.figures import Figure
-from clicket.model.ports import Audited, DocumentWrite, Notices, StoredDocument, ToolHealth, Unstorable
+from clicket.model.ports import Audited, Bus, DocumentWrite, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.redis.connection import packed
-from clicket.stores.redis.session import Session
+from clicket.stores.redis.script_client import ScriptClient
 from clicket.stores.remote import SharedReads
 
 __all__ = ["Records"]
@@ -31,14 +31,14 @@ _figure = msgspec.msgpack.Decoder(tuple[int, float, float, float])
 
 
 class Records:
-    def __init__(self, session: Session, notices: Notices) -> None:
-        self._session = session
-        self._notices = notices
+    def __init__(self, client: ScriptClient, bus: Bus) -> None:
+        self._client = client
+        self._bus = bus
         self._health: SharedReads[tuple[str, str], list[bytes]] = SharedReads(self._read_health)
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         try:
-            self._session.encoded((caller, thread))
+            self._client.encoded((caller, thread))
         except Unstorable:  # text that cannot be written was never stored
             return []
         found = await self._health.get((caller, thread))
@@ -56,19 +56,19 @@ class Records:
             "expect": expect,
             "ticket": system.random_hex(16),
         }
-        written = bool(await self._session.write("put_tool_health", arguments))
+        written = bool(await self._client.write("put_tool_health", arguments))
         if written:
-            self._notices.post("health", 0)
+            self._bus.post("health", 0)
         return written
 
     async def _read_health(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[bytes]]:
         found: list[list[bytes]] = []
         for at in range(0, len(places), _PLACES):
-            found += await self._session.read("tool_health", {"places": places[at : at + _PLACES]})
+            found += await self._client.read("tool_health", {"places": places[at : at + _PLACES]})
         return dict(zip(places, found, strict=True))
 
     async def forget_health(self, since: float) -> None:
-        while await self._session.write("forget_health", {"since": repr(since), "limit": _FORGET}) == _FORGET:
+        while await self._client.write("forget_health", {"since": repr(since), "limit": _FORGET}) == _FORGET:
             pass
 
     async def figures(self, caller: str | None) -> list[Figure]:
@@ -76,7 +76,7 @@ class Records:
         found: list[Figure] = []
         while True:
             try:
-                rows = await self._session.read("figures", arguments)
+                rows = await self._client.read("figures", arguments)
             except Unstorable:
                 return []
             for name, pairs in rows:
@@ -89,12 +89,12 @@ class Records:
             arguments["after"] = rows[-1][0].decode()
 
     async def time(self) -> float:
-        seconds, micros = await self._session.ask(packed(b"TIME"))
+        seconds, micros = await self._client.ask(packed(b"TIME"))
         return int(seconds) + int(micros) / 1e6
 
     async def document(self, kind: str, key: str) -> StoredDocument | None:
         try:
-            row = await self._session.read("document", {"kind": kind, "key": key})
+            row = await self._client.read("document", {"kind": kind, "key": key})
         except Unstorable:
             return None
         return None if row[0] is None else self._document(kind, key.encode(), *row)
@@ -111,12 +111,12 @@ class Records:
 
     async def _put(self, documents: list[dict[str, Any]], bodies: list[bytes]) -> bool:
         arguments = {"documents": documents, "ticket": system.random_hex(16)}
-        return bool(await self._session.write("put_documents", arguments, *map(bytes, bodies)))
+        return bool(await self._client.write("put_documents", arguments, *map(bytes, bodies)))
 
     async def delete_document(self, kind: str, key: str) -> bool:
         if await self.document(kind, key) is None:
             return False
-        return bool(await self._session.write("delete_document", {"kind": kind, "key": key}))
+        return bool(await self._client.write("delete_document", {"kind": kind, "key": key}))
 
     async def documents(self, kind: str, after: str, limit: int) -> list[StoredDocument]:
         found: list[StoredDocument] = []
@@ -124,7 +124,7 @@ class Records:
         while more and len(found) < limit:
             arguments = {"kind": kind, "after": after, "limit": min(_DOCUMENTS, limit - len(found))}
             try:
-                rows, more = await self._session.read("documents", arguments)
+                rows, more = await self._client.read("documents", arguments)
             except Unstorable:
                 return []
             found += [self._document(kind, key, *row) for key, *row in rows]
@@ -133,7 +133,7 @@ class Records:
 
     async def audit(self, bodies: Sequence[bytes]) -> None:
         if bodies:
-            await self._session.write("audit", {"ticket": system.random_hex(16)}, *map(bytes, bodies))
+            await self._client.write("audit", {"ticket": system.random_hex(16)}, *map(bytes, bodies))
 
     async def audited(self, before: int | None, limit: int) -> list[Audited]:
         found: list[Audited] = []
@@ -141,7 +141,7 @@ class Records:
             arguments: dict[str, Any] = {"limit": min(_LINES, limit - len(found))}
             if before is not None:
                 arguments["last"] = str(before - 1)
-            rows = await self._session.read("audited", arguments)
+            rows = await self._client.read("audited", arguments)
             if not rows:
                 break
             try:
@@ -160,7 +160,7 @@ class Records:
             raise self._damaged(f"document {key!r}", error) from error
 
     def _damaged(self, what: str, error: Exception) -> StoreUnavailable:
-        url = self._session.url
+        url = self._client.url
         return StoreUnavailable(f"{url}: {what} is not what clicket wrote ({error}). Nothing was changed.", url=url)
 
 

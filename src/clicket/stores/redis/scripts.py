@@ -36,7 +36,7 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "renew": (_SMALL, ("write",)),
     "owners": (_READS, ("read",)),
     "claim_orphans": (_WRITES, ("write", "rows", "calls", "take")),
-    "claim_waiting": (_WRITES, ("write", "rows", "calls", "take", "in_turn")),
+    "claim_waiting": (_WRITES, ("write", "rows", "calls", "take", "fair_order")),
     "take_tokens": (_SMALL, ("write",)),
     "backlog": (_READS, ("read",)),
     "claim": (_WRITES, ("write", "rows", "calls", "take")),

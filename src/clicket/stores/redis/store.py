@@ -22,16 +22,15 @@ from clicket.model.ports import (
     Append,
     Audited,
     Backlog,
+    Bus,
     CacheEntry,
     CacheStats,
     CallPlace,
     DocumentWrite,
     Done,
     Found,
-    Grant,
     Keep,
-    NoNotices,
-    Notices,
+    NoBus,
     OnHint,
     OnRemove,
     Owner,
@@ -41,12 +40,13 @@ from clicket.model.ports import (
     Stored,
     StoredDocument,
     Sweep,
+    TakenTokens,
     ThreadCounts,
     ThreadName,
     ToolHealth,
     Unstorable,
 )
-from clicket.stores.bus import Carrier, Channel, notice_secret, space_of
+from clicket.stores.bus import Carrier, Channel, bus_secret, space_of
 from clicket.stores.redis import retention, thread_list
 from clicket.stores.redis.address import address
 from clicket.stores.redis.artifacts import Artifacts
@@ -59,11 +59,11 @@ from clicket.stores.redis.queues import Queues
 from clicket.stores.redis.reads import Reads, given
 from clicket.stores.redis.records import Records
 from clicket.stores.redis.rows import cache_entry, cache_item
+from clicket.stores.redis.script_client import ScriptClient
 from clicket.stores.redis.scripts import NAMES, script
-from clicket.stores.redis.session import Session
 from clicket.stores.redis.writer import Units
 from clicket.stores.remote import GroupWriter, Lost, retry_while_lost
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["RedisStore"]
 
@@ -83,32 +83,32 @@ class _Open:
 
     def __init__(
         self,
-        session: Session,
+        client: ScriptClient,
         connection: Connection,
         dead_owners: DeadOwners,
-        notices: Channel,
+        bus: Channel,
         channel: Callable[[int], bytes] | None,
         *,
         keep: int | None,
     ) -> None:
-        self.session = session
+        self.client = client
         self.connection = connection
         self.dead_owners = dead_owners
-        units = Units(session, connection, notices, channel, keep=keep)
-        self.writer = GroupWriter(session.url, units, patience=session.timeout)
-        self.notices = notices
-        self.reads = Reads(session)
-        self.claims = Claims(session, dead_owners, notices)
-        self.queues = Queues(session)
-        self.workers = Workers(1, "clicket-redis-files")
-        self.artifacts = Artifacts(session, self.workers)
-        self.records = Records(session, notices)
+        units = Units(client, connection, bus, channel, keep=keep)
+        self.writer = GroupWriter(client.url, units, patience=client.timeout)
+        self.bus = bus
+        self.reads = Reads(client)
+        self.claims = Claims(client, dead_owners, bus)
+        self.queues = Queues(client)
+        self.thread_pool = ThreadPool(1, "clicket-redis-files")
+        self.artifacts = Artifacts(client, self.thread_pool)
+        self.records = Records(client, bus)
 
 
 class RedisStore:
     """`durability`: "process" promises what the server's settings promise, and `risks` says what that is; "power" refuses a
     server that does not write each command to its disk. `retention`: seconds after which ended calls may expire, or None.
-    `bus` carries notices; None: the server does."""
+    `carrier`: what carries messages of the bus; None: the server does."""
 
     def __init__(
         self,
@@ -118,22 +118,22 @@ class RedisStore:
         timeout: float = 5.0,
         prefix: str = "clicket",
         retention: float | None = 86400.0,
-        bus: Carrier | None = None,
+        carrier: Carrier | None = None,
     ) -> None:
         self._address = address(url, prefix, timeout)
         self.url = self._address.url
         self.durability = durability
         self.risks: list[str] = []
         self.on_hint: OnHint = _ignore_hint
-        self.notices: Notices = NoNotices()
-        self._bus = bus
+        self.bus: Bus = NoBus()
+        self._carrier = carrier
         self._timeout = timeout
         self._keep = None if retention is None else int((retention + _GRACE) * 1000)
         self._parts: _Open | None = None
         self._lookups: set[asyncio.Task[None]] = set()
 
     async def open(self, owner: Owner) -> None:
-        session = Session(self._address, owner, self._timeout)
+        client = ScriptClient(self._address, owner, self._timeout)
         connection = Connection(self._address, self._timeout, self._on_connect)
         try:
             await self._connect(connection)
@@ -142,26 +142,26 @@ class RedisStore:
                 "version": VERSION,
                 "store": system.random_hex(16),
                 "ticket": system.random_hex(16),
-                "owner": session.owner,
+                "owner": client.owner,
                 "generation": 1,
             }
             # With its script: the server may have been restarted since it was given all of them.
-            commands = [script("open").load, session.command("open", arguments)]
+            commands = [script("open").load, client.command("open", arguments)]
             response = await retry_while_lost(
-                self.url, self._timeout, lambda: _last(session, connection.execute(commands))
+                self.url, self._timeout, lambda: _last(client, connection.execute(commands))
             )
-            started = self._accepted(session, response)
+            started = self._accepted(client, response)
             own = PubSubCarrier(self._address, self._timeout)
-            channel = Channel(self._bus or own, self._on_hint)
-            publishes = own.channel if self._bus is None else None
-            dead_owners = DeadOwners(session, started, before)
-            parts = _Open(session, connection, dead_owners, channel, publishes, keep=self._keep)
-            secret = await notice_secret(parts.records)
+            channel = Channel(self._carrier or own, self._on_hint)
+            publishes = own.channel if self._carrier is None else None
+            dead_owners = DeadOwners(client, started, before)
+            parts = _Open(client, connection, dead_owners, channel, publishes, keep=self._keep)
+            secret = await bus_secret(parts.records)
         except BaseException:
             await connection.drop()
             raise
-        channel.open(space_of(secret), session.me, secret)
-        self._parts, self.notices = parts, channel
+        channel.open(space_of(secret), client.me, secret)
+        self._parts, self.bus = parts, channel
 
     async def _connect(self, connection: Connection) -> None:
         """Fail at once if the server cannot be reached: the caller decides whether to try again. Wait for a server that is loading its
@@ -192,7 +192,7 @@ class RedisStore:
             for risk in risks:
                 logger.warning("%s: %s", self.url, risk)
 
-    def _accepted(self, session: Session, response: list[bytes]) -> float:
+    def _accepted(self, client: ScriptClient, response: list[bytes]) -> float:
         """Keep the store's mark and our owner id; returns the server's time. Refuses a foreign store, or one of another version."""
         texts = [text.decode(errors="replace") for text in response]
         if texts[0] == "foreign":
@@ -207,7 +207,7 @@ class RedisStore:
                 "untouched: open it with the clicket that wrote it, or choose another prefix (redis://…?prefix=NAME).",
                 url=self.url,
             )
-        session.store, session.me = texts[1], int(texts[2])
+        client.store, client.me = texts[1], int(texts[2])
         return float(texts[3])
 
     def _on_hint(self, kind: str, key: int) -> None:
@@ -219,21 +219,21 @@ class RedisStore:
             return
         await parts.writer.drain()
         self._parts = None
-        session = parts.session
+        client = parts.client
         with contextlib.suppress(ClicketError):
             await parts.writer.erase_uncertain()  # or it would be handed back, and run
-            while await session.write("hand_back", {}):
+            while await client.write("hand_back", {}):
                 pass
-            await session.write("sign_off", {})
-            parts.notices.post("work", 0)
-            parts.notices.post("slot", 0)
+            await client.write("sign_off", {})
+            parts.bus.post("work", 0)
+            parts.bus.post("slot", 0)
         await parts.writer.drain()
         if self._lookups:
             await asyncio.wait(self._lookups)
-        await parts.notices.close()
+        await parts.bus.close()
         await parts.connection.drop()
-        await session.pool.close()
-        parts.workers.close()
+        await client.pool.close()
+        parts.thread_pool.close()
 
     def _ready(self) -> _Open:
         if self._parts is None:
@@ -264,16 +264,16 @@ class RedisStore:
         return await self._ready().reads.scan_end(query, calls)
 
     async def places(self, before: int | None, limit: int) -> list[CallPlace]:
-        return await thread_list.places(self._ready().session, before, limit)
+        return await thread_list.places(self._ready().client, before, limit)
 
     async def thread_counts(self, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:
-        return await thread_list.thread_counts(self._ready().session, threads, limit)
+        return await thread_list.thread_counts(self._ready().client, threads, limit)
 
     # Owning.
 
     async def renew(self) -> None:
         if self._parts is not None:
-            await self._parts.session.write("renew", {"owner": self._parts.session.owner})
+            await self._parts.client.write("renew", {"owner": self._parts.client.owner})
             await self._parts.writer.erase_uncertain()
 
     async def owners(self) -> list[Presence]:
@@ -289,29 +289,29 @@ class RedisStore:
         return await self._ready().claims.one(key)
 
     async def owned(self) -> list[int]:
-        session = self._ready().session
-        return [int(key) for key in await session.read("keys", {"me": session.me})]
+        client = self._ready().client
+        return [int(key) for key in await client.read("keys", {"me": client.me})]
 
     async def hand_back(self, keys: Sequence[int]) -> None:
-        session = self._ready().session
+        client = self._ready().client
         for at in range(0, len(keys), _STEP):
-            await session.write("hand_back", {"keys": list(keys[at : at + _STEP])})
+            await client.write("hand_back", {"keys": list(keys[at : at + _STEP])})
         if keys:
-            self.notices.post("work", keys[0])
+            self.bus.post("work", keys[0])
 
-    async def requests(self) -> list[int]:
+    async def signals(self) -> list[int]:
         if self._parts is None:
             return []
-        session = self._parts.session
-        return sorted(int(key) for key in await session.read("keys", {"me": session.me, "requests": True}))
+        client = self._parts.client
+        return sorted(int(key) for key in await client.read("keys", {"me": client.me, "signals": True}))
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
-        answer = await self._ready().session.write("hold", {"name": name, "count": count, "capacity": capacity})
+        answer = await self._ready().client.write("hold", {"name": name, "count": count, "capacity": capacity})
         if answer == 2:
-            self.notices.post("slot", 0)
+            self.bus.post("slot", 0)
         return bool(answer)
 
-    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+    async def take(self, name: str, rate: float, burst: int, count: int) -> TakenTokens:
         return await self._ready().queues.take(name, rate, burst, count)
 
     async def backlog(self) -> list[Backlog]:
@@ -334,18 +334,18 @@ class RedisStore:
 
     async def _look_up(self, key: str, now: float, found: Found) -> None:
         try:
-            item = cache_item(key, await self._ready().session.read("cache_get", {"key": key}))
+            item = cache_item(key, await self._ready().client.read("cache_get", {"key": key}))
         except ClicketError as error:
             found(None, error)
         else:
             found(item if item is not None and item.is_fresh(now) else None, None)
 
     async def cache_clear(self, tag: str | None) -> int:
-        session = self._ready().session
+        client = self._ready().client
         total = 0
         more = 1
         while more:
-            count, more = await session.write("cache_clear", given({"tag": tag}))
+            count, more = await client.write("cache_clear", given({"tag": tag}))
             total += count
         return total
 
@@ -355,7 +355,7 @@ class RedisStore:
         key = after[1]
         while len(found) < limit:  # rows that cannot be read make room for others
             ask = {"expires": expires, "key": key, "limit": limit - len(found)}
-            rows = await self._ready().session.read("cache_items", ask)
+            rows = await self._ready().client.read("cache_items", ask)
             found += [entry for entry in map(cache_entry, rows) if entry is not None]
             if not rows:
                 break
@@ -364,10 +364,10 @@ class RedisStore:
         return found
 
     async def cache_remove(self, keys: Sequence[str]) -> int:
-        return int(await self._ready().session.write("cache_remove", {"keys": list(keys)})) if keys else 0
+        return int(await self._ready().client.write("cache_remove", {"keys": list(keys)})) if keys else 0
 
     async def cache_stats(self) -> CacheStats:
-        totals = await retention.totals(self._ready().session)
+        totals = await retention.totals(self._ready().client)
         return CacheStats(
             items=totals["items"],
             bytes=totals["cache_bytes"],
@@ -378,30 +378,30 @@ class RedisStore:
 
     async def cache_sweep(self, now: float, max_bytes: int, limit: int) -> Sweep:
         arguments = {"now": repr(now), "max_bytes": min(max_bytes, _NEWEST), "limit": limit}
-        count, size = await self._ready().session.write("cache_sweep", arguments)
+        count, size = await self._ready().client.write("cache_sweep", arguments)
         return Sweep(calls=count, bytes=size, more=count == limit)
 
     # Retention.
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
-        session, records = self._ready().session, self._ready().records
+        client, records = self._ready().client, self._ready().records
         if keep.health_since is not None and not dry:
             await records.forget_health(keep.health_since)
         if dry:
-            return await retention.count_over(session, keep)
+            return await retention.count_over(client, keep)
         if on_remove is None:
-            return await retention.sweep(session, keep, limit)
-        return await retention.announced_sweep(session, keep, limit, on_remove)
+            return await retention.sweep(client, keep, limit)
+        return await retention.announced_sweep(client, keep, limit, on_remove)
 
     async def release(self, caller: str, thread: str) -> None:
         with contextlib.suppress(Unstorable):  # text that cannot be written was never stored
-            await retention.release(self._ready().session, caller, thread, self._keep)
+            await retention.release(self._ready().client, caller, thread, self._keep)
 
     async def remove(self, keys: Sequence[int]) -> Sweep:
-        return await retention.remove(self._ready().session, keys)
+        return await retention.remove(self._ready().client, keys)
 
     async def unpin(self, names: Sequence[str]) -> None:
-        await self._ready().session.write("unpin", {"names": list(names)})
+        await self._ready().client.write("unpin", {"names": list(names)})
 
     # What is kept beside calls.
 
@@ -448,13 +448,13 @@ class RedisStore:
         return await self._ready().records.audited(before, limit)
 
     async def size(self) -> int:
-        totals = await retention.totals(self._ready().session)
+        totals = await retention.totals(self._ready().client)
         return int(totals["ended_bytes"] + totals["artifact_bytes"] + totals["cache_bytes"] + _ROW * totals["calls"])
 
 
-async def _last(session: Session, asked: Any) -> Any:
+async def _last(client: ScriptClient, asked: Any) -> Any:
     *_, answer = await asked
-    return session.checked(answer)
+    return client.checked(answer)
 
 
 def _ignore_hint(kind: str, key: int) -> None:

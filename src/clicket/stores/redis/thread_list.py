@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from clicket.model.ports import CallPlace, ThreadCounts, ThreadName, Unstorable
-from clicket.stores.redis.session import Session
+from clicket.stores.redis.script_client import ScriptClient
 
 __all__ = ["places", "thread_counts"]
 
@@ -17,11 +17,11 @@ _AT_ONCE = 20
 """Threads that are asked for in one go."""
 
 
-async def places(session: Session, before: int | None, limit: int) -> list[CallPlace]:
+async def places(client: ScriptClient, before: int | None, limit: int) -> list[CallPlace]:
     before, found = _NEWEST if before is None else before, list[CallPlace]()
     while len(found) < limit:
         wanted = min(_STEP, limit - len(found))
-        rows = await session.read("places", {"before": before, "limit": wanted})
+        rows = await client.read("places", {"before": before, "limit": wanted})
         found += [
             CallPlace(key, caller.decode(errors="replace"), thread.decode(errors="replace"))
             for key, caller, thread in rows
@@ -32,15 +32,15 @@ async def places(session: Session, before: int | None, limit: int) -> list[CallP
     return found
 
 
-async def thread_counts(session: Session, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:
+async def thread_counts(client: ScriptClient, threads: Sequence[ThreadName], limit: int) -> list[ThreadCounts]:
     found: list[ThreadCounts] = []
     for at in range(0, len(threads), _AT_ONCE):
         some = threads[at : at + _AT_ONCE]
-        found += await asyncio.gather(*(_counts(session, caller, thread, limit) for caller, thread in some))
+        found += await asyncio.gather(*(_counts(client, caller, thread, limit) for caller, thread in some))
     return found
 
 
-async def _counts(session: Session, caller: str, thread: str, limit: int) -> ThreadCounts:
+async def _counts(client: ScriptClient, caller: str, thread: str, limit: int) -> ThreadCounts:
     states: Counter[str] = Counter()
     newest = 0
     last_at = 0.0
@@ -49,7 +49,7 @@ async def _counts(session: Session, caller: str, thread: str, limit: int) -> Thr
         wanted = min(_STEP, limit - states.total())
         asked = {"caller": caller, "thread": thread, "before": before, "limit": wanted}
         try:
-            rows, before = await session.read("thread_counts", asked)
+            rows, before = await client.read("thread_counts", asked)
         except Unstorable:  # text that cannot be written was never stored
             break
         for state, count, key, at in rows:

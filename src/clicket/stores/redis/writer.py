@@ -14,8 +14,8 @@ from clicket.errors import ClicketError
 from clicket.model.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
 from clicket.stores.announcing import Announcer, Enclosure, Outbox
 from clicket.stores.redis.connection import Command, Connection, refusal
+from clicket.stores.redis.script_client import ScriptClient
 from clicket.stores.redis.scripts import script
-from clicket.stores.redis.session import Session
 from clicket.stores.remote import Lost, Unit
 
 __all__ = ["Units"]
@@ -55,22 +55,22 @@ class _Group(msgspec.Struct, frozen=True, gc=False):
 
 
 class Units:
-    """The backend of the group writer. `channel(to)`: the name of the channel of a process; None: a bus carries notices."""
+    """The backend of the group writer. `channel(to)`: the name of the channel of a process; None: a bus carries messages."""
 
     def __init__(
         self,
-        session: Session,
+        client: ScriptClient,
         connection: Connection,
-        notices: Outbox,
+        bus: Outbox,
         channel: Callable[[int], bytes] | None,
         *,
         keep: int | None,
     ) -> None:
-        self._session = session
+        self._client = client
         self._connection = connection
-        self._notices = notices
+        self._bus = bus
         self._channel = channel
-        self._announcer = Announcer(notices, encloses=channel is not None)
+        self._announcer = Announcer(bus, encloses=channel is not None)
         self._keep = None if keep is None else str(keep)
         self._hour = -math.inf
 
@@ -80,7 +80,7 @@ class Units:
             for part in _parts(units):
                 outcomes += await self._apply(part, again)
         except Lost as lost:
-            self._session.response_lost(lost)
+            self._client.response_lost(lost)
             raise
         except ClicketError as error:
             outcomes += [error] * (len(units) - len(outcomes))
@@ -95,7 +95,7 @@ class Units:
             except Unstorable as error:
                 outcomes[place] = error
         if sent:
-            signature = self._session.identified({"again": True} if again else {})
+            signature = self._client.identified({"again": True} if again else {})
             groups = [self._group(units, sent[at : at + _MAX_UNITS]) for at in range(0, len(sent), _MAX_UNITS)]
             try:
                 for group, answers in zip(groups, await self._answers(groups, signature), strict=True):
@@ -104,7 +104,7 @@ class Units:
                 for group in groups:
                     self._announcer.give_back(group.enclosures)
                 raise
-            self._session.renewed(signature)
+            self._client.renewed(signature)
         return outcomes
 
     def _group(self, units: Sequence[Unit], sent: Sequence[tuple[int, _Request]]) -> _Group:
@@ -159,7 +159,7 @@ class Units:
                     {"channel": self._channel(enclosure.to).decode(), "units": enclosure.units, "new": enclosure.new}
                 )
                 texts.append(enclosure.text)
-        return self._session.command("append", arguments, *units, *items, *texts)
+        return self._client.command("append", arguments, *units, *items, *texts)
 
     def _take(
         self, units: Sequence[Unit], group: _Group, answers: Sequence[Any], outcomes: list[ClicketError | None]
@@ -178,20 +178,20 @@ class Units:
             if change.expect == 0:
                 self._hour = change.call.created_at // 3600
             if watched and change.unit is not None:
-                self._notices.post("events", change.key)
+                self._bus.post("events", change.key)
             return None
         if answer == b"stale":
             return Stale(f"call {change.id} was changed by another writer")
         if answer == b"duplicate":
             return Duplicate(f"the id {change.id!r} is taken in thread {change.call.thread!r}")
         if isinstance(answer, ResponseError):
-            trouble = refusal(self._session.url, answer)
+            trouble = refusal(self._client.url, answer)
             if isinstance(trouble, Lost):
                 raise trouble
             return trouble
         if answer == b"lost":
-            return self._session.lost_data()
-        raise self._session.superseded()
+            return self._client.lost_data()
+        raise self._client.superseded()
 
     def _request(self, change: Append, body: bytes) -> _Request:
         """What is asked of the script. Raises `Unstorable`."""
@@ -218,7 +218,7 @@ class Units:
         values: tuple[Any, ...] = (
             call.id, call.thread, call.caller, call.tool, change.state, change.expect, change.fence, str(change.last),
             repr(float(call.created_at)), size, str(change.key), max(min(call.priority, _MAX_EXACT), -_MAX_EXACT), change.owned,
-            change.claim, change.request, None if change.unit is None else str(change.expect + 1),
+            change.claim, change.signal, None if change.unit is None else str(change.expect + 1),
             None if ended_at is None else repr(ended_at), change.waiting_for, change.queue or None, hour, artifacts, cache, unless,
         )  # fmt: skip
         if stats is not None and ended_at is not None:
@@ -226,7 +226,7 @@ class Units:
                 stats.tool, stats.outcome, stats.error, stats.bucket, stats.seconds, stats.effect, stats.at, stats.cause,
                 stats.tool_version, stats.shared,
             )  # fmt: skip
-        return _Request(self._session.encoded(values)[_HEADER:], body, item, is_new)
+        return _Request(self._client.encoded(values)[_HEADER:], body, item, is_new)
 
     async def erase(self, creations: Sequence[Unit]) -> None:
         for change, body in creations:
@@ -239,7 +239,7 @@ class Units:
                 arguments |= {"last": change.last, "created": repr(float(change.call.created_at))}
                 if change.stats is not None and change.ended_at is not None:
                     arguments["stats"] = _as_request(change.stats)
-                await self._session.once("erase", arguments, body)
+                await self._client.once("erase", arguments, body)
 
 
 def _each(answer: Any, count: int) -> list[Any]:

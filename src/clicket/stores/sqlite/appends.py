@@ -28,17 +28,17 @@ _INSERT_UNLESS = (
     "WHERE NOT EXISTS (SELECT 1 FROM documents WHERE kind=? AND key=?) ON CONFLICT DO NOTHING"
 )
 _UPDATE_CALL = (
-    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,request=0 "
+    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,signal=0 "
     "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
 )
 _ADD_LATE = "UPDATE calls SET seq=?,bytes=bytes+? WHERE key=? AND seq=? AND fence=? AND ended_at IS NOT NULL"
 _END_CALL = (
-    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0,last_unit=?,last_unit_seq=?,code=? "
+    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,signal=0,last_unit=?,last_unit_seq=?,code=? "
     "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
 )
 _NO_FENCE = -2
-"""No call has it: this store has no notices, so no append may claim a call."""
-_REQUEST = "UPDATE calls SET seq=?,bytes=bytes+?,request=max(request,?) WHERE key=? AND seq=?"
+"""No call has it: this store has no messages, so no append may claim a call."""
+_SIGNAL = "UPDATE calls SET seq=?,bytes=bytes+?,signal=max(signal,?) WHERE key=? AND seq=?"
 _GIVE_BACK = "UPDATE calls SET owner=NULL WHERE key=?"
 _QUEUE = "UPDATE calls SET queue=? WHERE key=?"
 _INSERT_EVENTS = "INSERT INTO events(row,body) VALUES(?,?)"
@@ -95,7 +95,7 @@ class Appends:
             key = change.key
             if change.fence == -1:
                 in_row = None
-                execute(_REQUEST, (last, size, change.request, key, expect))
+                execute(_SIGNAL, (last, size, change.signal, key, expect))
             else:
                 values = (state, last, size, change.waiting_for)
                 where = (key, expect, _NO_FENCE if change.claim else change.fence)

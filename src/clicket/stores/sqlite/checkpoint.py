@@ -19,7 +19,7 @@ from pathlib import Path
 import apsw
 
 from clicket.stores.sqlite.schema import connect
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["Checkpointer", "end_old_log"]
 
@@ -33,13 +33,13 @@ _MAX_PASSES = 5
 class Checkpointer:
     """`ended` is called on the loop after each checkpoint, with whether the log has become long."""
 
-    def __init__(self, path: Path, workers: Workers) -> None:
+    def __init__(self, path: Path, thread_pool: ThreadPool) -> None:
         self.is_running = False
         self.ended: Callable[[bool], None] = lambda log_is_long: None
         self._path = path
         self._connection: apsw.Connection | None = None
         """Made for the first checkpoint: most stores that are opened write less than one needs."""
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._keeps_log = False
         self._reader: apsw.Connection | None = None
         """Its open transaction keeps other processes from starting the log anew."""
@@ -48,12 +48,12 @@ class Checkpointer:
         """Begin a checkpoint, unless one is running. Called on the loop."""
         if not self.is_running and not self._keeps_log:
             self.is_running = True
-            self._workers.submit(self._run, self._finished)
+            self._thread_pool.submit(self._run, self._finished)
 
     async def close(self) -> None:
         """After the checkpoint that is running."""
         if self.is_running or self._connection is not None:
-            await self._workers.run(self._close)
+            await self._thread_pool.run(self._close)
 
     def _close(self) -> None:
         if self._connection is not None:

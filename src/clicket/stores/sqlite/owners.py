@@ -9,7 +9,7 @@ import apsw
 from clicket import system
 from clicket.model.ports import Owner, Presence, Stored
 from clicket.stores.liveness import is_dead
-from clicket.stores.sqlite.queues import keys_in_turn
+from clicket.stores.sqlite.queues import keys_in_fair_order
 from clicket.stores.sqlite.rows import select
 
 __all__ = ["claim_one", "claim_orphans", "claim_waiting", "dead_owners", "hold", "presences", "register", "sign_off"]
@@ -72,7 +72,7 @@ def claim_waiting(
     connection: apsw.Connection, mine: int, tools: frozenset[str], limit: int, last_caller: str
 ) -> list[Stored]:
     """Calls of all callers in turn, beginning after `last_caller` in the order of names."""
-    keys = keys_in_turn(connection, tools, limit, last_caller)
+    keys = keys_in_fair_order(connection, tools, limit, last_caller)
     return _take(connection, mine, [call for key in keys for call in select(connection, "WHERE key = ?", [key])])
 
 
@@ -92,7 +92,7 @@ def _take(connection: apsw.Connection, mine: int, found: list[Stored]) -> list[S
         stored.claims += 1
         stored.owner, stored.taken_from = mine if stored.damaged is None else 0, stored.owner
         connection.execute(
-            "UPDATE calls SET owner = ?, fence = ?, claims = ?, request = 0 WHERE key = ?",
+            "UPDATE calls SET owner = ?, fence = ?, claims = ?, signal = 0 WHERE key = ?",
             (stored.owner, stored.fence, stored.claims, stored.key),
         )
     return found

@@ -11,10 +11,10 @@ from typing import Any
 import apsw
 
 from clicket import system
-from clicket.model.ports import Backlog, Grant
+from clicket.model.ports import Backlog, TakenTokens
 from clicket.stores.bucket import take_tokens
 
-__all__ = ["backlog", "keys_in_turn", "take"]
+__all__ = ["backlog", "keys_in_fair_order", "take"]
 
 _UNOWNED = "owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) = ?"
 # Callers are read as bytes: a row that another program wrote may hold text that is not UTF-8.
@@ -27,7 +27,7 @@ _NEXT_QUEUE = """SELECT ifnull(queue, tool) FROM calls INDEXED BY calls_queues
 _COUNT = f"SELECT count(*), min(key) FROM calls WHERE {_UNOWNED}"  # noqa: S608  # fixed text
 
 
-def keys_in_turn(connection: apsw.Connection, queues: frozenset[str], limit: int, last_caller: str) -> list[int]:
+def keys_in_fair_order(connection: apsw.Connection, queues: frozenset[str], limit: int, last_caller: str) -> list[int]:
     """Keys of the calls to claim: of each caller one, beginning after `last_caller`, then of each a second, by priority within a
     caller. No more than `limit` callers are looked at: those that come next."""
     callers: dict[bytes, list[str]] = {}
@@ -35,16 +35,16 @@ def keys_in_turn(connection: apsw.Connection, queues: frozenset[str], limit: int
     for queue in queues:
         for caller in _callers(connection, queue, last, limit):
             callers.setdefault(caller, []).append(queue)
-    turns: Counter[bytes] = Counter()
+    taken_of: Counter[bytes] = Counter()
     ranked: list[tuple[int, bool, bytes, int]] = []
     for caller in sorted(callers, key=lambda name: (name <= last, name))[:limit]:
         lines: list[list[Any]] = [
             connection.execute(_LINE, (queue, caller, limit)).fetchall() for queue in callers[caller]
         ]
         for _, key in heapq.merge(*lines):
-            turns[caller] += 1
-            ranked.append((turns[caller], caller <= last, caller, key))
-            if turns[caller] == limit:
+            taken_of[caller] += 1
+            ranked.append((taken_of[caller], caller <= last, caller, key))
+            if taken_of[caller] == limit:
                 break
     ranked.sort()
     return [key for *_, key in ranked[:limit]]
@@ -74,14 +74,14 @@ def backlog(connection: apsw.Connection) -> list[Backlog]:
     return found
 
 
-def take(connection: apsw.Connection, name: str, rate: float, burst: int, count: int) -> Grant:
+def take(connection: apsw.Connection, name: str, rate: float, burst: int, count: int) -> TakenTokens:
     """By the clock of the machine, which starts anew with it."""
     sql = "SELECT full_at FROM buckets WHERE name = ? AND boot = ?"
     before = connection.execute(sql, (name, system.current().process().boot)).get or 0.0
-    grant, full_at = take_tokens(before, system.uptime(), rate, burst, count)
-    if grant.granted or full_at < before:
+    taken, full_at = take_tokens(before, system.uptime(), rate, burst, count)
+    if taken.count or full_at < before:
         connection.execute(
             "INSERT OR REPLACE INTO buckets (name, boot, full_at) VALUES (?, ?, ?)",
             (name, system.current().process().boot, full_at),
         )
-    return grant
+    return taken

@@ -36,7 +36,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE calls (
             key INTEGER PRIMARY KEY, id TEXT NOT NULL, thread TEXT NOT NULL, caller TEXT NOT NULL,
             tool TEXT NOT NULL, state TEXT NOT NULL, seq INTEGER NOT NULL, fence INTEGER NOT NULL, claims INTEGER NOT NULL,
-            owner INTEGER, waiting_for TEXT, request INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 0,
+            owner INTEGER, waiting_for TEXT, signal INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 0,
             bytes INTEGER NOT NULL DEFAULT 0, created_at REAL NOT NULL, ended_at REAL,
             first_unit BLOB, last_unit BLOB, last_unit_seq INTEGER, queue TEXT, request_id TEXT, code TEXT, kept INTEGER,
             UNIQUE (id, thread, caller)) STRICT""",

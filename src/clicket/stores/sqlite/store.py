@@ -19,16 +19,15 @@ from clicket.model.ports import (
     Append,
     Audited,
     Backlog,
+    Bus,
     CacheEntry,
     CacheStats,
     CallPlace,
     DocumentWrite,
     Done,
     Found,
-    Grant,
     Keep,
-    NoNotices,
-    Notices,
+    NoBus,
     OnHint,
     OnRemove,
     Owner,
@@ -38,11 +37,13 @@ from clicket.model.ports import (
     Stored,
     StoredDocument,
     Sweep,
+    TakenTokens,
     ThreadCounts,
     ThreadName,
     ToolHealth,
     picked,
 )
+from clicket.stores.fair_order import last_caller
 from clicket.stores.news import news_by_call
 from clicket.stores.sqlite import cache, listing, owners, queues, records, retention
 from clicket.stores.sqlite.checkpoint import Checkpointer, end_old_log
@@ -52,8 +53,7 @@ from clicket.stores.sqlite.rows import at_one_moment, conditions, read_events, s
 from clicket.stores.sqlite.schema import connect, prepare
 from clicket.stores.sqlite.sweeps import Sweeps
 from clicket.stores.sqlite.writer import Writer
-from clicket.stores.turns import last_caller
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 from clicket.system.private_files import make_folder
 
 __all__ = ["SqliteStore"]
@@ -74,7 +74,7 @@ class SqliteStore:
         self.url = f"sqlite:///{self.path}"
         self.durability = durability
         self.on_hint: OnHint = _ignore_hint
-        self.notices: Notices = NoNotices()
+        self.bus: Bus = NoBus()
         self._busy = busy
         self._last_caller = ""
         self._files = ArtifactFiles(Path(f"{self.path}.artifacts"), sync=durability == "power")
@@ -82,13 +82,13 @@ class SqliteStore:
         self._reader: apsw.Connection | None = None
         self._peek: apsw.Connection | None = None
         self._looking: asyncio.TimerHandle | None = None
-        self._threads: list[Workers] = []
+        self._threads: list[ThreadPool] = []
 
     async def open(self, owner: Owner) -> None:
-        self._writing, self._reading = Workers(1, "clicket-sqlite-writer"), Workers(1, "clicket-sqlite-reader")
-        self._filing = Workers(1, "clicket-sqlite-files")
+        self._writing, self._reading = ThreadPool(1, "clicket-sqlite-writer"), ThreadPool(1, "clicket-sqlite-reader")
+        self._filing = ThreadPool(1, "clicket-sqlite-files")
         self._sweeps = Sweeps(self._read, self._write, self._filing, self._files)
-        copying = Workers(1, "clicket-sqlite-checkpoint")
+        copying = ThreadPool(1, "clicket-sqlite-checkpoint")
         self._threads = [self._writing, self._reading, self._filing, copying]
         connections: tuple[apsw.Connection, ...] = ()
         try:
@@ -160,8 +160,8 @@ class SqliteStore:
         self._close_threads()
 
     def _close_threads(self) -> None:
-        for workers in self._threads:
-            workers.close()
+        for thread_pool in self._threads:
+            thread_pool.close()
 
     def append(self, change: Append, done: Done) -> None:
         if self._writer is None:
@@ -255,10 +255,10 @@ class SqliteStore:
         sql = "UPDATE calls SET owner = NULL WHERE key = ? AND owner = ? AND ended_at IS NULL"
         await self._write(lambda c: c.executemany(sql, [(key, self._owner) for key in keys]))
 
-    async def requests(self) -> list[int]:
+    async def signals(self) -> list[int]:
         if self._writer is None:
             return []
-        sql = "SELECT key FROM calls WHERE owner = ? AND ended_at IS NULL AND request = 1"
+        sql = "SELECT key FROM calls WHERE owner = ? AND ended_at IS NULL AND signal = 1"
         return await self._read(lambda c: [row[0] for row in c.execute(sql, (self._owner,))])
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
@@ -269,7 +269,7 @@ class SqliteStore:
 
         return await self._write(held)
 
-    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+    async def take(self, name: str, rate: float, burst: int, count: int) -> TakenTokens:
         look = self._write if count else self._read
         return await look(lambda c: queues.take(c, name, rate, burst, count))
 
@@ -353,7 +353,7 @@ class SqliteStore:
         writer = self._writer
         if writer is None:
             return None
-        return writer.data_version() if writer.version_of_turn is None else writer.version_of_turn
+        return writer.data_version() if writer.version_of_iteration is None else writer.version_of_iteration
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         return await self._write(lambda c: records.put_tool_health(c, caller, thread, health, expect))

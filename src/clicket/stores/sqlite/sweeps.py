@@ -12,7 +12,7 @@ from clicket.model.ports import Keep, OnRemove, Sweep
 from clicket.stores.sqlite import records, retention
 from clicket.stores.sqlite.files import ArtifactFiles
 from clicket.stores.sqlite.rows import select
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["Sweeps"]
 
@@ -32,7 +32,7 @@ class _Run(Protocol):
 class Sweeps:
     """`read` and `write` run a job with the connection that reads, or writes; `filing` are the threads for files."""
 
-    def __init__(self, read: _Run, write: _Run, filing: Workers, files: ArtifactFiles) -> None:
+    def __init__(self, read: _Run, write: _Run, filing: ThreadPool, files: ArtifactFiles) -> None:
         self._read = read
         self._write = write
         self._filing = filing

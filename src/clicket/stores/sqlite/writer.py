@@ -1,4 +1,4 @@
-"""Appends become transactions. Those of one turn of the loop share one commit, unless one call is alone: then it is a group of one.
+"""Appends become transactions. Those of one iteration of the loop share one commit, unless one call is alone: then it is a group of one.
 
 In `process` mode a transaction is a copy into the page cache, about as long as a hop to a thread, so it is made on the loop
 itself; the append of a call that is alone is written before `append` returns. The loop never waits for the file: a lock, a slow
@@ -26,7 +26,7 @@ from clicket.stores.sqlite.checkpoint import Checkpointer
 from clicket.stores.sqlite.failures import replaced, unavailable
 from clicket.stores.sqlite.open_files import OpenFiles
 from clicket.stores.sqlite.records import StatsBatch
-from clicket.system.bridge import Workers, fulfil
+from clicket.system.bridge import ThreadPool, fulfil
 
 __all__ = ["Writer"]
 
@@ -58,7 +58,7 @@ class Writer:
         self,
         path: Path,
         connection: apsw.Connection,
-        workers: Workers,
+        thread_pool: ThreadPool,
         checkpointer: Checkpointer,
         identity: Owner,
         *,
@@ -76,10 +76,10 @@ class Writer:
         self._check_files_at, self._gave_up = 0.0, float("-inf")
         self._stats = StatsBatch(connection)
         self._version: int | None = None
-        self.version_of_turn: int | None = None
+        self.version_of_iteration: int | None = None
         """As of `data_version`, while something waits to be written: calls that share a commit share one look."""
         self._version_cursor = connection.cursor()
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._inline = inline
         self._busy_timeout = int(busy * 1000)
         self._busy_set = -1
@@ -163,7 +163,7 @@ class Writer:
         except apsw.Error:
             return None
         if self._scheduled:
-            self.version_of_turn = version
+            self.version_of_iteration = version
         return version
 
     def others_wrote(self) -> bool:
@@ -188,7 +188,7 @@ class Writer:
 
     def _flush(self) -> None:
         self._scheduled = False
-        self.version_of_turn = None
+        self.version_of_iteration = None
         if self._in_thread:
             return
         if self._log_is_long:
@@ -244,7 +244,7 @@ class Writer:
             done(value, error)
             self._go_on()
 
-        self._workers.submit(function, finished)
+        self._thread_pool.submit(function, finished)
 
     def _go_on(self) -> None:
         if self._in_thread:

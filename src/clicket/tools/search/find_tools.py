@@ -105,12 +105,12 @@ class FindTools(ToolDefaults):
             self._current_index()
             await self._by_text.prepare()
 
-    async def ranked(self, request: str, among: Collection[str], limit: int) -> list[str]:
-        """The names of the tools that fit a request, the best first. Tools that have joined or changed are read first."""
+    async def ranked(self, query: str, among: Collection[str], limit: int) -> list[str]:
+        """The names of the tools that fit a query, the best first. Tools that have joined or changed are read first."""
         index = self._current_index()
         if self._by_text is not None:
-            await self._by_text.read(request)
-        return index.search(request, limit=limit, among=among)
+            await self._by_text.read(query)
+        return index.search(query, limit=limit, among=among)
 
     def _current_index(self) -> ToolIndex:
         if self._index is None:

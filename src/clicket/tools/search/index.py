@@ -31,8 +31,8 @@ _SATURATION = 1.2
 _SHORT = 0.5
 """How much a longer text counts less for each of its words, 0 to 1."""
 _SIMILAR, _ALIKE_ALONE = 10.0, 0.2
-"""What a tool counts whose text means the same as the request, as this many rare words. Less similar ones than the second number count
-nothing if they share no word with the request."""
+"""What a tool counts whose text means the same as the query, as this many rare words. Less similar ones than the second number count
+nothing if they share no word with the query."""
 _WORD = re.compile(r"[^\W_]+")
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -108,20 +108,20 @@ class ToolIndex:
                 del self._weights[term]
         return tool is not None
 
-    def search(self, request: str, *, limit: int = 5, among: Collection[str] | None = None) -> list[str]:
-        """The names of at most `limit` tools that fit a request, the best first. `among`: the tools that may be found."""
+    def search(self, query: str, *, limit: int = 5, among: Collection[str] | None = None) -> list[str]:
+        """The names of at most `limit` tools that fit a query, the best first. `among`: the tools that may be found."""
         scores: dict[str, float] = {}
-        for term in list(dict.fromkeys(_terms(request[:_MAX_QUERY])))[:_MAX_QUERY_TERMS]:
+        for term in list(dict.fromkeys(_terms(query[:_MAX_QUERY])))[:_MAX_QUERY_TERMS]:
             found = self._weights.get(term, {})
             rarity = self._rarity(found)
             for name, weight in found.items():
                 scores[name] = scores.get(name, 0.0) + rarity * weight
-        self._add_similar(scores, request)
+        self._add_similar(scores, query)
         fit = [name for name in scores if among is None or name in among]
         return sorted(fit, key=lambda name: (-scores[name], len(name), name))[: max(limit, 0)]
 
-    def _add_similar(self, scores: dict[str, float], request: str) -> None:
-        found = None if self._texts is None else self._texts.to(request)
+    def _add_similar(self, scores: dict[str, float], query: str) -> None:
+        found = None if self._texts is None else self._texts.to(query)
         gain = _SIMILAR * self._rarity(())
         for name, similarity in (found or {}).items():
             if similarity > 0.0 and (name in scores or similarity > _ALIKE_ALONE):

@@ -1,7 +1,7 @@
-"""How similar a request is to each tool, by vectors of whole texts that an embedder makes: `tool_ranking = "embeddings"`.
+"""How similar a query is to each tool, by vectors of whole texts that an embedder makes: `tool_ranking = "embeddings"`.
 
 A tool is encoded once. Its vector is kept by a digest of its text and of the embedder's name, in memory and in a cache file, so a process
-that starts again encodes only tools that are new or have changed. A request is encoded once for each search. Until every tool has its
+that starts again encodes only tools that are new or have changed. A query is encoded once for each search. Until every tool has its
 vector, or while the embedder does not answer, no similarity is given, and tools are ranked by their words.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from clicket.errors import ClicketError
 from clicket.model.ports import Embedder
-from clicket.system.bridge import Workers, run_in_thread
+from clicket.system.bridge import ThreadPool, run_in_thread
 from clicket.system.private_files import make_folder, opener
 
 __all__ = ["TextSimilarity", "cache_file"]
@@ -27,10 +27,10 @@ _DIGEST = 16
 _AT_ONCE = 16
 """Tools that are encoded before other work on the loop has its turn."""
 _MAX_CACHED = 50_000
-_MAX_REQUESTS = 256
+_MAX_QUERIES = 256
 """Requests whose vectors are kept."""
-_MAX_REQUEST = 2_000
-"""Characters of a request that are encoded."""
+_MAX_QUERY = 2_000
+"""Characters of a query that are encoded."""
 _logger = logging.getLogger(__name__)
 
 
@@ -45,7 +45,7 @@ class TextSimilarity:
         self._vectors: dict[bytes, bytes] = {}
         """Digest -> vector, a byte for each dimension."""
         self._matrix: tuple[list[str], Any] | None = None
-        self._requests: dict[str, Any] = {}
+        self._queries: dict[str, Any] = {}
         self._lock = asyncio.Lock()
         self._is_read = False
 
@@ -63,7 +63,7 @@ class TextSimilarity:
         if not self._missing():
             return
         async with self._lock:
-            threads = Workers(1, "clicket-tool-search")
+            threads = ThreadPool(1, "clicket-tool-search")
             try:
                 await self._encode_missing(threads)
             except ClicketError as error:
@@ -71,23 +71,23 @@ class TextSimilarity:
             finally:
                 threads.close(0)
 
-    async def read(self, request: str) -> None:
-        """Encode a request in a thread, unless some tool has no vector."""
-        if request[:_MAX_REQUEST] in self._requests or not self._texts or self._missing():
+    async def read(self, query: str) -> None:
+        """Encode a query in a thread, unless some tool has no vector."""
+        if query[:_MAX_QUERY] in self._queries or not self._texts or self._missing():
             return
         try:
-            await run_in_thread(lambda: self.encode(request))
+            await run_in_thread(lambda: self.encode(query))
         except ClicketError as error:
             _logger.warning("tool search: tools are ranked by their words: %s", error)
 
-    def encode(self, request: str) -> None:
-        text = request[:_MAX_REQUEST]
+    def encode(self, query: str) -> None:
+        text = query[:_MAX_QUERY]
         vector = self._embedder.embed([text])[0]
-        if len(self._requests) >= _MAX_REQUESTS:
-            self._requests.clear()
-        self._requests[text] = vector
+        if len(self._queries) >= _MAX_QUERIES:
+            self._queries.clear()
+        self._queries[text] = vector
 
-    async def _encode_missing(self, threads: Workers) -> None:
+    async def _encode_missing(self, threads: ThreadPool) -> None:
         if not self._is_read:
             self._vectors.update(await threads.run(self._read))
             self._is_read = True
@@ -104,9 +104,9 @@ class TextSimilarity:
         if added and self._file is not None:
             await threads.run(partial(self._write, self._file))
 
-    def to(self, request: str) -> Mapping[str, float] | None:
-        """For each tool how similar it is, from -1 to 1. None: some tool, or the request, has no vector; see `prepare` and `read`."""
-        asked = self._requests.get(request[:_MAX_REQUEST])
+    def to(self, query: str) -> Mapping[str, float] | None:
+        """For each tool how similar it is, from -1 to 1. None: some tool, or the query, has no vector; see `prepare` and `read`."""
+        asked = self._queries.get(query[:_MAX_QUERY])
         if asked is None or not self._texts or self._missing():
             return None
         import numpy as np

@@ -68,8 +68,8 @@ def test_a_repeated_request_begins_on_a_line_of_its_own() -> None:
 def test_forks_speak_aside_and_a_summary_is_written_at_the_end() -> None:
     screen = Screen()
     take = sender(view_of(screen))
-    take("delta", kind="text", text="half", fork="1-1")
-    take("message", role="assistant", text="half\x1b[31m\nof it", fork="1-1")
+    take("delta", kind="text", text="half", branch="1-1")
+    take("message", role="assistant", text="half\x1b[31m\nof it", branch="1-1")
     take("final", text="All of it.", stopped="finished", steps=3, calls=2, usage={})
     assert screen.screen.getvalue() == "  » half⟨U+001B⟩[31m of it\nAll of it.\nfinished · 3 steps · 2 tool calls\n"
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.kit import forks
 
-from clicket.engine.executors.processes.pool import ProcessPool, Worker
+from clicket.engine.executors.processes.pool import ProcessPool, ToolProcess
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def pool() -> AsyncIterator[ProcessPool]:
 
 
 @pytest.fixture
-async def worker(pool: ProcessPool) -> AsyncIterator[Worker]:
+async def worker(pool: ProcessPool) -> AsyncIterator[ToolProcess]:
     worker = await pool.acquire()
     yield worker
     pool.release(worker)

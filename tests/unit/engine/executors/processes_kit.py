@@ -16,7 +16,7 @@ from typing import Any
 from tests.kit.children import is_running
 from tests.kit.waiting import PATIENCE
 
-from clicket.engine.executors.processes.pool import Target, Worker, target_of
+from clicket.engine.executors.processes.pool import Target, ToolProcess, target_of
 from clicket.tools.context import STREAMED
 
 __all__ = ["CONTEXT", "Listener", "all_gone", "run", "running", "start_script"]
@@ -48,7 +48,7 @@ class Listener:
             self.first.set_result(data)
 
 
-async def run(worker: Worker, what: Any, listener: Listener | None = None, /, **arguments: Any) -> Any:
+async def run(worker: ToolProcess, what: Any, listener: Listener | None = None, /, **arguments: Any) -> Any:
     listener = listener or Listener()
     output = await worker.run(
         target_of(what) if not isinstance(what, Target) else what,
@@ -61,7 +61,7 @@ async def run(worker: Worker, what: Any, listener: Listener | None = None, /, **
 
 
 @contextlib.asynccontextmanager
-async def running(worker: Worker, what: Any, **arguments: Any) -> AsyncIterator[tuple[Any, asyncio.Task[Any]]]:
+async def running(worker: ToolProcess, what: Any, **arguments: Any) -> AsyncIterator[tuple[Any, asyncio.Task[Any]]]:
     """A job that has sent its first message (most send their pids), and its task."""
     listener = Listener()
     task = asyncio.create_task(run(worker, what, listener, **arguments))

@@ -14,7 +14,7 @@ from tests.kit.children import is_running
 from tests.unit.engine.executors import process_tools as tools
 from tests.unit.engine.executors.processes_kit import all_gone, run, running
 
-from clicket.engine.executors.processes.pool import ProcessPool, WorkerDied
+from clicket.engine.executors.processes.pool import ProcessPool, ToolProcessDied
 from clicket.errors import UsageError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc")
@@ -86,7 +86,7 @@ async def test_close_leaves_no_process_and_no_waiter() -> None:
         await asyncio.sleep(0)
         await pool.close()
         assert not any(map(is_running, [*pids, idle.pid]))
-        with pytest.raises(WorkerDied):
+        with pytest.raises(ToolProcessDied):
             await task
         with pytest.raises(UsageError, match="closed"):
             await waiting
@@ -121,11 +121,11 @@ async def test_a_worker_that_cannot_start_is_an_error_not_a_loop(monkeypatch: py
         with monkeypatch.context() as patched:
             patched.setattr(sys, "path", ["/nowhere"])
             for _ in range(2):
-                with pytest.raises(WorkerDied, match="did not start"):
+                with pytest.raises(ToolProcessDied, match="did not start"):
                     await pool.acquire()
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", "/nowhere/python")
-            with pytest.raises(WorkerDied, match="nowhere"):
+            with pytest.raises(ToolProcessDied, match="nowhere"):
                 await pool.acquire()
         worker = await pool.acquire()
         assert await run(worker, tools.add, a=1, b=2) == 3

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.engine.executors import process_tools as tools
 from tests.unit.engine.executors.processes_kit import Listener, run
 
-from clicket.engine.executors.processes.pool import ProcessPool, Worker
+from clicket.engine.executors.processes.pool import ProcessPool, ToolProcess
 from clicket.errors import InvalidInput, ResultUnserializable
 from clicket.tools.context import STREAMED
 
@@ -33,12 +33,12 @@ async def test_output_comes_back_and_the_worker_stays_warm(pool: ProcessPool) ->
     assert pool.pids[0] != os.getpid()
 
 
-async def test_async_tools_get_a_loop_of_their_own(worker: Worker) -> None:
+async def test_async_tools_get_a_loop_of_their_own(worker: ToolProcess) -> None:
     for name in ("ann", "bob"):
         assert await run(worker, tools.greet, name=name) == {"text": f"hello {name}", "pid": worker.pid}
 
 
-async def test_context_crosses_both_ways(worker: Worker) -> None:
+async def test_context_crosses_both_ways(worker: ToolProcess) -> None:
     listener = Listener()
     output = await run(worker, tools.report, listener)
     assert output == {
@@ -58,13 +58,13 @@ async def test_context_crosses_both_ways(worker: Worker) -> None:
     ]
 
 
-async def test_generators_stream(worker: Worker) -> None:
+async def test_generators_stream(worker: ToolProcess) -> None:
     listener = Listener()
     assert await run(worker, tools.stream, listener, n=3) is STREAMED
     assert listener.heard == [("emit", 0), ("emit", 1), ("emit", 2)]
 
 
-async def test_a_paused_worker_waits_and_loses_nothing(worker: Worker, pool: ProcessPool) -> None:
+async def test_a_paused_worker_waits_and_loses_nothing(worker: ToolProcess, pool: ProcessPool) -> None:
     class Slow(Listener):
         def message(self, kind: str, data: Any) -> None:
             super().message(kind, data)
@@ -84,12 +84,12 @@ async def test_a_paused_worker_waits_and_loses_nothing(worker: Worker, pool: Pro
     assert [int(chunk[:8]) for _, chunk in listener.heard] == list(range(300))
 
 
-async def test_fifty_megabytes(worker: Worker) -> None:
+async def test_fifty_megabytes(worker: ToolProcess) -> None:
     assert await run(worker, tools.large, size=50_000_000) == "x" * 50_000_000
     assert await run(worker, tools.add, a=1, b=2) == 3
 
 
-async def test_numbers_and_text_are_kept_exactly(worker: Worker) -> None:
+async def test_numbers_and_text_are_kept_exactly(worker: ToolProcess) -> None:
     assert await run(worker, tools.give, what="big") == 2**64
     assert await run(worker, tools.add, a=2**64, b=1) == 2**64 + 1
     assert await run(worker, tools.give, what="text") == "naïve ☃"
@@ -97,19 +97,19 @@ async def test_numbers_and_text_are_kept_exactly(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("what", ["nan", "cycle", "generator", "bytes", "object"])
-async def test_what_is_not_json_is_said_so(worker: Worker, what: str) -> None:
+async def test_what_is_not_json_is_said_so(worker: ToolProcess, what: str) -> None:
     with pytest.raises(ResultUnserializable):
         await run(worker, tools.give, what=what)
     assert worker.free
 
 
-async def test_a_chunk_that_is_not_json_fails_the_call(worker: Worker) -> None:
+async def test_a_chunk_that_is_not_json_fails_the_call(worker: ToolProcess) -> None:
     with pytest.raises(ResultUnserializable):
         await run(worker, tools.emit_object)
     assert await run(worker, tools.add, a=1, b=2) == 3
 
 
-async def test_arguments_that_do_not_bind_never_start_the_body(worker: Worker) -> None:
+async def test_arguments_that_do_not_bind_never_start_the_body(worker: ToolProcess) -> None:
     listener = Listener()
     with pytest.raises(InvalidInput) as caught:
         await run(worker, tools.add, listener, a="one", b=2)
@@ -118,7 +118,7 @@ async def test_arguments_that_do_not_bind_never_start_the_body(worker: Worker) -
     assert worker.free
 
 
-async def test_prints_never_reach_the_wire(worker: Worker, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_prints_never_reach_the_wire(worker: ToolProcess, capfd: pytest.CaptureFixture[str]) -> None:
     # Its own pool, made while the descriptors are captured.
     pool = ProcessPool(size=1)
     try:

@@ -14,7 +14,7 @@ from tests.kit.children import is_running
 from tests.unit.engine.executors import process_tools as tools
 from tests.unit.engine.executors.processes_kit import Listener, all_gone, run, running, start_script
 
-from clicket.engine.executors.processes.pool import ProcessPool, Worker, WorkerDied
+from clicket.engine.executors.processes.pool import ProcessPool, ToolProcess, ToolProcessDied
 from clicket.errors import UsageError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc")
@@ -30,7 +30,7 @@ async def test_stop_runs_the_clean_up_of_the_body(pool: ProcessPool, tmp_path: P
         async with running(worker, what, path=str(note)) as (pid, task):
             await worker.stop()
             assert not is_running(pid)
-            with pytest.raises(WorkerDied) as caught:
+            with pytest.raises(ToolProcessDied) as caught:
                 await task
             assert caught.value.details["stopped"] is True
         assert note.read_text() == said
@@ -38,17 +38,17 @@ async def test_stop_runs_the_clean_up_of_the_body(pool: ProcessPool, tmp_path: P
 
 
 @pytest.mark.parametrize("what", [tools.deaf, tools.clinging, tools.holding], ids=lambda what: str(what.name))
-async def test_what_does_not_heed_term_is_killed(worker: Worker, what: Any) -> None:
+async def test_what_does_not_heed_term_is_killed(worker: ToolProcess, what: Any) -> None:
     async with running(worker, what) as (pid, _):
         await worker.stop()
         assert not is_running(pid)
         await worker.stop()
-        with pytest.raises((UsageError, WorkerDied)):
+        with pytest.raises((UsageError, ToolProcessDied)):
             await run(worker, tools.add, a=1, b=2)
 
 
 @pytest.mark.usefixtures("started")
-async def test_stop_ends_the_whole_tree(worker: Worker) -> None:
+async def test_stop_ends_the_whole_tree(worker: ToolProcess) -> None:
     async with running(worker, tools.family) as (pids, _):
         assert all(map(is_running, pids))
         assert len(set(pids)) == 5
@@ -76,13 +76,13 @@ async def test_a_cancelled_run_spoils_the_worker(pool: ProcessPool) -> None:
         assert await asyncio.to_thread(all_gone, [pid])
 
 
-async def test_stop_while_the_tool_waits_for_a_paused_reader(worker: Worker) -> None:
+async def test_stop_while_the_tool_waits_for_a_paused_reader(worker: ToolProcess) -> None:
     listener = Listener()
     task = asyncio.create_task(run(worker, tools.flood, listener, n=300))
     await listener.first
     worker.pause()
     await worker.stop()
-    with pytest.raises(WorkerDied):
+    with pytest.raises(ToolProcessDied):
         await task
     assert not is_running(worker.pid)
 

@@ -17,7 +17,7 @@ from tests.unit.engine.executors import process_tools as tools
 from tests.unit.engine.executors.processes_kit import Listener, all_gone, run, start_script
 
 from clicket.engine.executors.processes import tree
-from clicket.engine.executors.processes.pool import Target, ToolFailed, Worker, target_of
+from clicket.engine.executors.processes.pool import Target, ToolFailed, ToolProcess, target_of
 from clicket.engine.executors.processes.wire import MAX_FRAME, Frames, Kind, WireError, header
 from clicket.errors import UsageError
 from clicket.system import process_table
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 # Targets --------------------------------------------------------------------------------------------------------------
 
 
-async def test_tools_under_other_names(worker: Worker) -> None:
+async def test_tools_under_other_names(worker: ToolProcess) -> None:
     assert await run(worker, tools.doubled, x=4) == 8
     assert await run(worker, tools.Box.unpack, x=4) == 5
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_found_is_refused_with_advice() -> None:
         target_of(tool(name="again")(tools.plain))
 
 
-async def test_a_module_loaded_from_a_file_is_loaded_from_it_again(worker: Worker, tmp_path: Path) -> None:
+async def test_a_module_loaded_from_a_file_is_loaded_from_it_again(worker: ToolProcess, tmp_path: Path) -> None:
     file = tmp_path / "plugin.py"
     file.write_text("from clicket.tools.function import tool\n@tool\ndef where() -> str:\n    return __file__\n")
     spec = importlib.util.spec_from_file_location("a_plugin_of_mine", file)
@@ -65,7 +65,7 @@ async def test_a_module_loaded_from_a_file_is_loaded_from_it_again(worker: Worke
         del sys.modules["a_plugin_of_mine"]
 
 
-async def test_a_module_that_does_not_import_fails_the_call(worker: Worker) -> None:
+async def test_a_module_that_does_not_import_fails_the_call(worker: ToolProcess) -> None:
     listener = Listener()
     with pytest.raises(ToolFailed) as caught:
         await run(worker, Target(module="no_such_module_here", qualname="x", file=None), listener)

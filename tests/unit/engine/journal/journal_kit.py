@@ -83,7 +83,7 @@ class Desk:
         self.clock = StepClock()
         self.store = HeldStore()
         self.tasks: set[asyncio.Task[None]] = set()
-        self.on_request: Callable[[Entry, list[Event]], None] = lambda call, events: None
+        self.on_signal: Callable[[Entry, list[Event]], None] = lambda call, events: None
         self.on_unsaved: Callable[[Entry, ClicketError], None] = lambda call, error: None
         self.not_created: list[tuple[Entry, ClicketError]] = []
         self.journal = Journal(
@@ -91,7 +91,7 @@ class Desk:
             self.clock,
             self.spawn,
             patience=10.0,
-            on_request=lambda call, events: self.on_request(call, events),  # noqa: PLW0108  # a test sets it later
+            on_signal=lambda call, events: self.on_signal(call, events),  # noqa: PLW0108  # a test sets it later
             on_unsaved=lambda call, error: self.on_unsaved(call, error),  # noqa: PLW0108  # the same
             on_not_created=lambda call, error: self.not_created.append((call, error)),
         )

@@ -19,8 +19,8 @@ from clicket.ports import Append, Duplicate, Unstorable
 
 
 async def test_a_request_of_another_process_comes_in_and_ours_follows_it(desk: Desk) -> None:
-    requests: list[str] = []
-    desk.on_request = lambda call, events: requests.extend(e.type for e in events)
+    signals: list[str] = []
+    desk.on_signal = lambda call, events: signals.extend(e.type for e in events)
     call = desk.exist()
     desk.journal.advance(call, State.INITIALIZING)
     desk.journal.commit(call, desk.then)
@@ -38,7 +38,7 @@ async def test_a_request_of_another_process_comes_in_and_ours_follows_it(desk: D
     ]
     assert desk.call.events == desk.stored()
     assert desk.seen == [1, 2, 3, 4]
-    assert requests == ["cancel_requested"]
+    assert signals == ["cancel_requested"]
     assert desk.answers == [None, None]
     assert call.seq == 4
 
@@ -79,16 +79,16 @@ async def test_several_requests_come_in_at_once(desk: Desk) -> None:
 
 
 async def test_an_empty_commit_brings_the_call_up_to_date(desk: Desk) -> None:
-    requests: list[int] = []
-    desk.on_request = lambda call, events: requests.extend(e.seq for e in events)
+    signals: list[int] = []
+    desk.on_signal = lambda call, events: signals.extend(e.seq for e in events)
     call = desk.exist()
     desk.store.holding = False
     await desk.journal.flush(call)
-    assert requests == []
+    assert signals == []
     desk.store.write_as_outsider(call, "cancel_requested")
     await desk.journal.flush(call)
     await desk.clock.settle()
-    assert (requests, call.seq, [e.seq for e in call.events]) == ([2], 2, [1, 2])
+    assert (signals, call.seq, [e.seq for e in call.events]) == ([2], 2, [1, 2])
 
 
 async def test_what_the_request_sets_off_comes_after_it(desk: Desk) -> None:
@@ -99,7 +99,7 @@ async def test_what_the_request_sets_off_comes_after_it(desk: Desk) -> None:
         desk.journal.advance(call, State.CANCELLED)
         desk.journal.commit(call, desk.then)
 
-    desk.on_request = end
+    desk.on_signal = end
     desk.store.write_as_outsider(call, "cancel_requested")
     desk.note("ours")
     desk.journal.commit(call)

@@ -196,7 +196,7 @@ async def test_a_rebase_renumbers_a_packed_end(under_way: bool) -> None:
         desk.store.holding = False
     last = desk.stored[-1]
     foreign = Event("a", last.seq + 1, last.at, "cancel_requested", last.state, {"reason": "x"})
-    change = Append(desk.entry, last.seq, -1, rows_of([foreign]), last.state, key=desk.entry.key, request=True)
+    change = Append(desk.entry, last.seq, -1, rows_of([foreign]), last.state, key=desk.entry.key, signal=True)
     desk.store.write_at_once(change)
     desk.end()
     desk.commit()

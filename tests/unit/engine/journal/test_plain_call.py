@@ -63,7 +63,7 @@ class Call:
         elif act == "request" and entry.key and not desk.stored[-1].state.is_terminal:
             last = desk.stored[-1]
             foreign = Event("a", last.seq + 1, last.at, "cancel_requested", last.state, {"reason": "x"})
-            row = Append(entry, last.seq, -1, rows_of([foreign]), last.state, key=entry.key, request=True)
+            row = Append(entry, last.seq, -1, rows_of([foreign]), last.state, key=entry.key, signal=True)
             desk.store.write_at_once(row)
         self.seen.append((act, *self.state()))
 

@@ -84,5 +84,5 @@ def hostile(attack: str) -> Result:
         "[link](javascript:alert(1)) ![picture](https://evil.test/p.png) <https://good.test/>\n",
         blocks=(block,), displays=tuple(displays), error=error, errors=(error,),
         files=(File(name=attack, size=1, sha256="", artifact=None),), skipped=(Skipped(what=attack, why=attack),),
-        notices=(attack,), isolation=ISOLATION,
+        warnings=(attack,), isolation=ISOLATION,
     )  # fmt: skip

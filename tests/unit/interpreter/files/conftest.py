@@ -11,7 +11,7 @@ import pytest
 from clicket.interpreter.files.artifacts import TemporaryArtifacts
 from clicket.interpreter.files.inputs import Inputs, write_inputs
 from clicket.interpreter.files.outputs import CollectedFiles, OutputLimits, collect
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 SECRET = b"the host's secret"
 
@@ -34,36 +34,36 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture
-def workers() -> Iterator[Workers]:
-    made = Workers(1, "test-files")
+def thread_pool() -> Iterator[ThreadPool]:
+    made = ThreadPool(1, "test-files")
     yield made
     made.close()
 
 
 @pytest.fixture
-async def artifacts(workers: Workers, tmp_path: Path) -> AsyncIterator[TemporaryArtifacts]:
+async def artifacts(thread_pool: ThreadPool, tmp_path: Path) -> AsyncIterator[TemporaryArtifacts]:
     (tmp_path / "kept").mkdir()
-    made = TemporaryArtifacts(workers, temp=tmp_path / "kept")
+    made = TemporaryArtifacts(thread_pool, temp=tmp_path / "kept")
     yield made
     made.close()
     assert list((tmp_path / "kept").iterdir()) == []
 
 
 async def taken(
-    place: Place, artifacts: TemporaryArtifacts, workers: Workers, before: object = None, **caps: int
+    place: Place, artifacts: TemporaryArtifacts, thread_pool: ThreadPool, before: object = None, **caps: int
 ) -> CollectedFiles:
-    return await collect(place.work_fd, before or {}, artifacts, workers, OutputLimits(**caps))  # type: ignore[arg-type]
+    return await collect(place.work_fd, before or {}, artifacts, thread_pool, OutputLimits(**caps))  # type: ignore[arg-type]
 
 
 async def put(
     place: Place,
     artifacts: TemporaryArtifacts,
-    workers: Workers,
+    thread_pool: ThreadPool,
     *names: str,
     folder: Path | None = None,
     **files: object,
 ) -> dict[str, object]:
     inputs = Inputs(file_names=names, files=files)  # type: ignore[arg-type]
     return await write_inputs(  # type: ignore[return-value]
-        place, inputs, folder=folder, store=artifacts, workers=workers, each=1_000_000, whole=2_000_000
+        place, inputs, folder=folder, store=artifacts, thread_pool=thread_pool, each=1_000_000, whole=2_000_000
     )

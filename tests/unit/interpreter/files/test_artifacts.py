@@ -8,13 +8,13 @@ import pytest
 
 from clicket.errors import NotFound, StoreUnavailable
 from clicket.interpreter.files.artifacts import TemporaryArtifacts
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 # --- kept ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_temporary_store_is_bounded_and_the_oldest_goes_first(workers: Workers, tmp_path: Path) -> None:
-    artifacts = TemporaryArtifacts(workers, max_size=250, temp=tmp_path)
+async def test_a_temporary_store_is_bounded_and_the_oldest_goes_first(thread_pool: ThreadPool, tmp_path: Path) -> None:
+    artifacts = TemporaryArtifacts(thread_pool, max_size=250, temp=tmp_path)
     first, second = await artifacts.put(b"a" * 100), await artifacts.put(b"b" * 100)
     assert await artifacts.put(b"a" * 100) == first
     third = await artifacts.put([b"c" * 50, b"c" * 50])
@@ -28,8 +28,10 @@ async def test_a_temporary_store_is_bounded_and_the_oldest_goes_first(workers: W
         await artifacts.get(first)
 
 
-async def test_a_temporary_store_that_cannot_write_says_so_and_stays_usable(workers: Workers, tmp_path: Path) -> None:
-    artifacts = TemporaryArtifacts(workers, temp=tmp_path / "missing")
+async def test_a_temporary_store_that_cannot_write_says_so_and_stays_usable(
+    thread_pool: ThreadPool, tmp_path: Path
+) -> None:
+    artifacts = TemporaryArtifacts(thread_pool, temp=tmp_path / "missing")
     with pytest.raises(StoreUnavailable):
         await artifacts.put(b"x")
     (tmp_path / "missing").mkdir()

@@ -21,17 +21,19 @@ from clicket.errors import ClicketError, NotFound
 from clicket.interpreter.files import outputs as files
 from clicket.interpreter.files.artifacts import TemporaryArtifacts
 from clicket.interpreter.files.outputs import collect, scan
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 # --- out ----------------------------------------------------------------------------------------------------------------
 
 
-async def test_new_and_changed_files_come_out(place: Place, artifacts: TemporaryArtifacts, workers: Workers) -> None:
+async def test_new_and_changed_files_come_out(
+    place: Place, artifacts: TemporaryArtifacts, thread_pool: ThreadPool
+) -> None:
     (place.path / "plots").mkdir()
     (place.path / "plots" / "a.png").write_bytes(b"png")
     (place.path / "same.txt").write_bytes(b"same")
     (place.path / "big.bin").write_bytes(b"x" * 600_000)
-    first = await taken(place, artifacts, workers)
+    first = await taken(place, artifacts, thread_pool)
     assert [file.name for file in first.files] == ["big.bin", "plots/a.png", "same.txt"]
     big = first.files[0]
     assert (big.size, big.sha256) == (600_000, hashlib.sha256(b"x" * 600_000).hexdigest())
@@ -40,13 +42,13 @@ async def test_new_and_changed_files_come_out(place: Place, artifacts: Temporary
 
     (place.path / "plots" / "a.png").write_bytes(b"PNG")
     (place.path / "big.bin").unlink()
-    second = await taken(place, artifacts, workers, first.signatures)
+    second = await taken(place, artifacts, thread_pool, first.signatures)
     assert [file.name for file in second.files] == ["plots/a.png"]
     assert second.skipped == ()
 
 
 async def test_what_is_no_plain_file_is_named_and_left(
-    place: Place, artifacts: TemporaryArtifacts, workers: Workers
+    place: Place, artifacts: TemporaryArtifacts, thread_pool: ThreadPool
 ) -> None:
     work = place.path
     (work.parent / "secret").write_bytes(SECRET)
@@ -66,7 +68,7 @@ async def test_what_is_no_plain_file_is_named_and_left(
         (work / "__pycache__" / "m.pyc").write_bytes(b"x")
         (work / ".config").mkdir()
         (work / ".config" / "rc").write_bytes(b"x")
-        found = await taken(place, artifacts, workers)
+        found = await taken(place, artifacts, thread_pool)
     assert [file.name for file in found.files] == ["good"]
     why = {skipped.what: skipped.why for skipped in found.skipped}
     assert set(why) == {
@@ -75,12 +77,12 @@ async def test_what_is_no_plain_file_is_named_and_left(
     assert "link" in why["link"]
     assert "hard link" in why["hard"]
     assert "UTF-8" in why["\\xff\\xfe"]
-    again = await taken(place, artifacts, workers, found.signatures)
+    again = await taken(place, artifacts, thread_pool, found.signatures)
     assert again.skipped == (), "earlier files are not reported again"
 
 
 async def test_a_file_that_becomes_a_link_meanwhile_is_not_read(
-    place: Place, artifacts: TemporaryArtifacts, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    place: Place, artifacts: TemporaryArtifacts, thread_pool: ThreadPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place.path.parent / "secret").write_bytes(SECRET)
     (place.path / "a").write_bytes(b"x")
@@ -101,7 +103,7 @@ async def test_a_file_that_becomes_a_link_meanwhile_is_not_read(
         return seen
 
     monkeypatch.setattr("clicket.interpreter.files.outputs.scan", swapped)
-    found = await taken(place, artifacts, workers)
+    found = await taken(place, artifacts, thread_pool)
     assert found.files == ()
     assert [skipped.what for skipped in found.skipped] == ["a", "b/c", "d"]
 
@@ -123,16 +125,16 @@ def test_a_folder_that_its_owner_shut_is_named() -> None:
     assert (done.stdout, done.stderr) == ("{'open/shut': True}\n", "")
 
 
-async def test_caps(place: Place, artifacts: TemporaryArtifacts, workers: Workers) -> None:
+async def test_caps(place: Place, artifacts: TemporaryArtifacts, thread_pool: ThreadPool) -> None:
     for number in range(6):
         (place.path / f"{number}.txt").write_bytes(b"x" * 100)
-    few = await taken(place, artifacts, workers, count=4)
+    few = await taken(place, artifacts, thread_pool, count=4)
     assert (len(few.files), len(few.skipped)) == (4, 2)
-    whole = await taken(place, artifacts, workers, whole=250)
+    whole = await taken(place, artifacts, thread_pool, whole=250)
     assert (len(whole.files), len(whole.skipped)) == (2, 4)
-    each = await taken(place, artifacts, workers, each=99)
+    each = await taken(place, artifacts, thread_pool, each=99)
     assert (len(each.files), len(each.skipped)) == (0, 6)
-    entries = await taken(place, artifacts, workers, entries=3)
+    entries = await taken(place, artifacts, thread_pool, entries=3)
     assert len(entries.files) == 3
     assert "3 entries" in entries.skipped[-1].why
     deep = place.path
@@ -140,26 +142,26 @@ async def test_caps(place: Place, artifacts: TemporaryArtifacts, workers: Worker
         deep = deep / f"d{number}"
     deep.mkdir(parents=True)
     (deep / "file").write_bytes(b"x")
-    below = await taken(place, artifacts, workers)
+    below = await taken(place, artifacts, thread_pool)
     assert len(below.files) == 6
     assert "deep" in below.skipped[-1].why
 
 
 async def test_thousands_of_entries_are_bounded_and_summarised(
-    place: Place, artifacts: TemporaryArtifacts, workers: Workers
+    place: Place, artifacts: TemporaryArtifacts, thread_pool: ThreadPool
 ) -> None:
     for number in range(1_500):
         (place.path / f"{number}").symlink_to("/etc/passwd")
     (place.path / "sparse").touch()
     os.truncate(place.path / "sparse", 10**12)
-    found = await taken(place, artifacts, workers)
+    found = await taken(place, artifacts, thread_pool)
     assert found.files == ()
     assert len(found.skipped) == 51
     assert found.skipped[-1].what == "1451 more"
 
 
 async def test_others_have_their_turn_while_many_files_are_taken(
-    place: Place, artifacts: TemporaryArtifacts, workers: Workers
+    place: Place, artifacts: TemporaryArtifacts, thread_pool: ThreadPool
 ) -> None:
     for number in range(100):
         (place.path / f"{number}.txt").write_text("x")
@@ -172,12 +174,12 @@ async def test_others_have_their_turn_while_many_files_are_taken(
             await asyncio.sleep(0)
 
     looking = asyncio.create_task(look_on())
-    assert len((await taken(place, artifacts, workers)).files) == 100
+    assert len((await taken(place, artifacts, thread_pool)).files) == 100
     looking.cancel()
     assert turns >= 8
 
 
-async def test_a_store_that_fails_costs_one_file_only(place: Place, workers: Workers) -> None:
+async def test_a_store_that_fails_costs_one_file_only(place: Place, thread_pool: ThreadPool) -> None:
     class Full:
         async def put(self, pieces: object) -> str:
             raise ClicketError("no room")
@@ -186,7 +188,7 @@ async def test_a_store_that_fails_costs_one_file_only(place: Place, workers: Wor
             raise NotFound(name)
 
     (place.path / "a").write_bytes(b"x")
-    found = await collect(place.work_fd, {}, Full(), workers)
+    found = await collect(place.work_fd, {}, Full(), thread_pool)
     assert found.files == ()
     assert "no room" in found.skipped[0].why
 
@@ -195,17 +197,17 @@ async def test_a_store_that_fails_costs_one_file_only(place: Place, workers: Wor
 
 
 async def test_a_folder_that_stays_empty_is_not_walked_again(
-    place: Place, artifacts: TemporaryArtifacts, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    place: Place, artifacts: TemporaryArtifacts, thread_pool: ThreadPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place.path / ".cache").mkdir()  # ignored
-    fresh = await taken(place, artifacts, workers)
+    fresh = await taken(place, artifacts, thread_pool)
     assert fresh.empty_at is None, "its next change could have the same time"
     monkeypatch.setattr(files, "_SETTLED", -(10**18))
-    settled = await taken(place, artifacts, workers)
+    settled = await taken(place, artifacts, thread_pool)
     assert settled.empty_at is not None
     with monkeypatch.context() as patched:
         patched.setattr(files, "scan", None)
-        again = await collect(place.work_fd, {}, artifacts, workers, empty_at=settled.empty_at)
+        again = await collect(place.work_fd, {}, artifacts, thread_pool, empty_at=settled.empty_at)
     assert again == settled
 
     deadline = time.monotonic() + PATIENCE
@@ -213,21 +215,21 @@ async def test_a_folder_that_stays_empty_is_not_walked_again(
         assert time.monotonic() < deadline
         (place.path / "new.txt").unlink(missing_ok=True)
         (place.path / "new.txt").write_text("1")
-    found = await collect(place.work_fd, {}, artifacts, workers, empty_at=settled.empty_at)
+    found = await collect(place.work_fd, {}, artifacts, thread_pool, empty_at=settled.empty_at)
     assert ([file.name for file in found.files], found.empty_at) == (["new.txt"], None)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "folder/a.txt", "folder/.keep"])
 async def test_a_folder_with_anything_in_it_is_walked(
-    place: Place, artifacts: TemporaryArtifacts, workers: Workers, monkeypatch: pytest.MonkeyPatch, name: str
+    place: Place, artifacts: TemporaryArtifacts, thread_pool: ThreadPool, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A change inside a file, or in a subfolder, does not change the time of the folder itself."""
     monkeypatch.setattr(files, "_SETTLED", -(10**18))
     (place.path / name).parent.mkdir(exist_ok=True)
     if name.endswith(".txt"):
         (place.path / name).write_text("1")
-    first = await taken(place, artifacts, workers)
+    first = await taken(place, artifacts, thread_pool)
     assert first.empty_at is None
     (place.path / name).write_text("longer")
-    second = await collect(place.work_fd, first.signatures, artifacts, workers, empty_at=first.empty_at)
+    second = await collect(place.work_fd, first.signatures, artifacts, thread_pool, empty_at=first.empty_at)
     assert [(file.name, file.size) for file in second.files] == [(name, 6)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.interpreter.inside.worker_process import Worker, lay_out, started
+from tests.unit.interpreter.inside.sandbox_process import SandboxProcess, lay_out, started
 
 
 @pytest.fixture(scope="session")
@@ -15,12 +15,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def worker(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+def child(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxProcess]:
     with started(library, tmp_path_factory.mktemp("shared")) as running:
         yield running
 
 
 @pytest.fixture
-def fresh(library: Path, tmp_path: Path) -> Iterator[Worker]:
+def fresh(library: Path, tmp_path: Path) -> Iterator[SandboxProcess]:
     with started(library, tmp_path) as running:
         yield running

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.interpreter.inside.worker_process import Worker
+from tests.unit.interpreter.inside.sandbox_process import SandboxProcess
 
 
 @pytest.mark.parametrize(
@@ -25,17 +25,17 @@ from tests.unit.interpreter.inside.worker_process import Worker
         ("'é' + '\\U0001f600'", "'é😀'"),
     ],
 )
-def test_the_last_expression_is_the_value(worker: Worker, code: str, value: str | None) -> None:
-    done = worker.run(code)
+def test_the_last_expression_is_the_value(child: SandboxProcess, code: str, value: str | None) -> None:
+    done = child.run(code)
     assert (done["status"], done["value"], done["error"]) == ("ok", value, None)
 
 
-def test_names_stay_and_the_last_value_is_underscore(worker: Worker) -> None:
-    worker.run("kept = [1, 2]\nlen(kept)")
-    assert worker.run("kept.append(_)\nkept")["value"] == "[1, 2, 2]"
+def test_names_stay_and_the_last_value_is_underscore(child: SandboxProcess) -> None:
+    child.run("kept = [1, 2]\nlen(kept)")
+    assert child.run("kept.append(_)\nkept")["value"] == "[1, 2, 2]"
 
 
-def test_main_is_in_sys_modules(worker: Worker) -> None:
+def test_main_is_in_sys_modules(child: SandboxProcess) -> None:
     code = """
 import pickle, sys, typing
 from dataclasses import dataclass
@@ -47,27 +47,27 @@ assert typing.get_type_hints(Point) == {"x": int}
 assert vars(sys.modules["__main__"]) is globals()
 copy
 """
-    assert worker.run(code)["value"] == "Point(x=3)"
+    assert child.run(code)["value"] == "Point(x=3)"
 
 
-def test_the_text_of_a_block_is_there_for_inspect(worker: Worker) -> None:
-    worker.run("def twice(x):\n    return 2 * x\n")
-    assert worker.run("import inspect\ninspect.getsource(twice)")["value"] == repr("def twice(x):\n    return 2 * x\n")
+def test_the_text_of_a_block_is_there_for_inspect(child: SandboxProcess) -> None:
+    child.run("def twice(x):\n    return 2 * x\n")
+    assert child.run("import inspect\ninspect.getsource(twice)")["value"] == repr("def twice(x):\n    return 2 * x\n")
 
 
-def test_await_at_the_top_and_one_loop_for_the_session(worker: Worker) -> None:
-    worker.run("import asyncio\nqueue = asyncio.Queue()")
-    worker.run(
+def test_await_at_the_top_and_one_loop_for_the_session(child: SandboxProcess) -> None:
+    child.run("import asyncio\nqueue = asyncio.Queue()")
+    child.run(
         "async def fetch():\n    return await queue.get()\ntask = asyncio.create_task(fetch())\nawait asyncio.sleep(0)"
     )
-    worker.run("await queue.put('later')")
-    assert worker.run("await task")["value"] == "'later'"
-    assert worker.run("await asyncio.sleep(0, 9)")["value"] == "9"
+    child.run("await queue.put('later')")
+    assert child.run("await task")["value"] == "'later'"
+    assert child.run("await asyncio.sleep(0, 9)")["value"] == "9"
 
 
-def test_asyncio_run_works_where_nothing_is_awaited(worker: Worker) -> None:
-    assert worker.run("import asyncio\nasync def seven():\n    return 7\nasyncio.run(seven())")["value"] == "7"
-    assert worker.run("await seven()")["value"] == "7"
+def test_asyncio_run_works_where_nothing_is_awaited(child: SandboxProcess) -> None:
+    assert child.run("import asyncio\nasync def seven():\n    return 7\nasyncio.run(seven())")["value"] == "7"
+    assert child.run("await seven()")["value"] == "7"
 
 
 @pytest.mark.parametrize(
@@ -82,47 +82,47 @@ def test_asyncio_run_works_where_nothing_is_awaited(worker: Worker) -> None:
         ("async def leave():\n    raise SystemExit(5)\nawait leave()", 5, ""),
     ],
 )
-def test_exit(worker: Worker, code: str, exit_code: int, words: str) -> None:
-    done = worker.run(code)
+def test_exit(child: SandboxProcess, code: str, exit_code: int, words: str) -> None:
+    done = child.run(code)
     assert (done["status"], done["exit_code"], done["error"]) == ("exit", exit_code, None)
-    assert worker.said("stderr") == words
+    assert child.said("stderr") == words
 
 
-def test_an_exception_leaves_the_names_before_it(worker: Worker) -> None:
-    done = worker.run("first = 1\n1 / 0\nsecond = 2")
+def test_an_exception_leaves_the_names_before_it(child: SandboxProcess) -> None:
+    done = child.run("first = 1\n1 / 0\nsecond = 2")
     assert (done["status"], done["error"]["type"], done["error"]["line"]) == ("error", "ZeroDivisionError", 2)
-    assert worker.run("first, 'second' in globals()")["value"] == "(1, False)"
+    assert child.run("first, 'second' in globals()")["value"] == "(1, False)"
 
 
-def test_any_base_exception_is_an_error(worker: Worker) -> None:
-    assert worker.run("raise GeneratorExit")["status"] == "error"
-    assert worker.run("raise KeyboardInterrupt")["status"] == "error"  # raised by the program, not by an interrupt
+def test_any_base_exception_is_an_error(child: SandboxProcess) -> None:
+    assert child.run("raise GeneratorExit")["status"] == "error"
+    assert child.run("raise KeyboardInterrupt")["status"] == "error"  # raised by the program, not by an interrupt
 
 
-def test_input_gets_an_end_of_file(worker: Worker) -> None:
-    assert worker.run("input('name? ')")["error"]["type"] == "EOFError"
-    assert worker.said() == "name? "
+def test_input_gets_an_end_of_file(child: SandboxProcess) -> None:
+    assert child.run("input('name? ')")["error"]["type"] == "EOFError"
+    assert child.said() == "name? "
 
 
-def test_lines_are_live_and_children_speak_in_turn(worker: Worker) -> None:
-    worker.begin("import time\nprint('first')\nwhile True:\n    time.sleep(0.01)")
-    assert worker.heard("first")
-    worker.interrupt()
-    assert worker.done()["status"] == "interrupted"
-    worker.said()
-    worker.run("import subprocess\nprint('a')\nsubprocess.run(['echo', 'b'])\nprint('c', end='')")
-    assert worker.said() == "a\nb\nc"
+def test_lines_are_live_and_children_speak_in_turn(child: SandboxProcess) -> None:
+    child.begin("import time\nprint('first')\nwhile True:\n    time.sleep(0.01)")
+    assert child.heard("first")
+    child.interrupt()
+    assert child.done()["status"] == "interrupted"
+    child.said()
+    child.run("import subprocess\nprint('a')\nsubprocess.run(['echo', 'b'])\nprint('c', end='')")
+    assert child.said() == "a\nb\nc"
 
 
-def test_what_c_prints_is_flushed(worker: Worker) -> None:
-    worker.run("import ctypes\nctypes.CDLL(None).printf(b'from C')")
-    assert worker.said() == "from C"
+def test_what_c_prints_is_flushed(child: SandboxProcess) -> None:
+    child.run("import ctypes\nctypes.CDLL(None).printf(b'from C')")
+    assert child.said() == "from C"
 
 
-def test_a_block_in_large_letters_runs(worker: Worker) -> None:
-    done = worker.run(f"text = '{'y' * 100}'\n" * 6000 + "print(len(text))")
+def test_a_block_in_large_letters_runs(child: SandboxProcess) -> None:
+    done = child.run(f"text = '{'y' * 100}'\n" * 6000 + "print(len(text))")
     assert done["status"] == "ok"
-    assert worker.said() == "100\n"
+    assert child.said() == "100\n"
 
 
 # --- interrupts -------------------------------------------------------------------------------------------------------
@@ -143,52 +143,52 @@ def test_a_block_in_large_letters_runs(worker: Worker) -> None:
         ),
     ],
 )
-def test_an_interrupt_stops_the_block_and_keeps_the_names(worker: Worker, code: str, line: int | None) -> None:
-    worker.run("held = 'still'")
-    worker.begin(code)
-    assert worker.heard("go")
-    worker.interrupt()
-    done = worker.done()
-    worker.said()
+def test_an_interrupt_stops_the_block_and_keeps_the_names(child: SandboxProcess, code: str, line: int | None) -> None:
+    child.run("held = 'still'")
+    child.begin(code)
+    assert child.heard("go")
+    child.interrupt()
+    done = child.done()
+    child.said()
     if "raise Slow" in code:  # the error came before the interrupt; only its text did not
         assert (done["status"], done["error"]["type"]) == ("error", "Slow")
     else:
         assert (done["status"], done["error"]["type"]) == ("interrupted", "KeyboardInterrupt")
         assert line is None or done["error"]["line"] in (line, line - 1)  # it may arrive before `print` has returned
-    assert worker.run("held")["value"] == "'still'"
+    assert child.run("held")["value"] == "'still'"
 
 
-def test_an_interrupt_that_comes_late_is_forgotten(worker: Worker) -> None:
+def test_an_interrupt_that_comes_late_is_forgotten(child: SandboxProcess) -> None:
     for _ in range(20):
-        worker.run("quick = 1")
-        worker.interrupt()
-        worker.check("")
-        assert worker.run("quick")["status"] == "ok"
+        child.run("quick = 1")
+        child.interrupt()
+        child.check("")
+        assert child.run("quick")["status"] == "ok"
 
 
-def test_an_interrupt_that_comes_early_waits_for_its_block(worker: Worker) -> None:
+def test_an_interrupt_that_comes_early_waits_for_its_block(child: SandboxProcess) -> None:
     """The command is in the pipe before the signal is sent; the worker may not have read it yet."""
     for _ in range(20):
-        worker.begin("while True: pass")
-        worker.interrupt()
-        assert worker.done()["status"] == "interrupted"
+        child.begin("while True: pass")
+        child.interrupt()
+        assert child.done()["status"] == "interrupted"
 
 
-def test_an_interrupt_after_a_command_without_a_waiter_stops_the_next_block(worker: Worker) -> None:
+def test_an_interrupt_after_a_command_without_a_waiter_stops_the_next_block(child: SandboxProcess) -> None:
     for _ in range(5):
-        worker.send({"op": "check", "codes": [f"text = '{'y' * 100}'\n" * 3000]})
-        worker.begin("while True: pass")
-        worker.interrupt()
-        assert worker.answer()["type"] == "checked"
-        assert worker.done()["status"] == "interrupted"
+        child.send({"op": "check", "codes": [f"text = '{'y' * 100}'\n" * 3000]})
+        child.begin("while True: pass")
+        child.interrupt()
+        assert child.answer()["type"] == "checked"
+        assert child.done()["status"] == "interrupted"
 
 
-def test_cancelled_work_is_put_down_with_its_block(worker: Worker) -> None:
+def test_cancelled_work_is_put_down_with_its_block(child: SandboxProcess) -> None:
     wait = "    asyncio.get_running_loop().call_soon(print, 'go')\n    await asyncio.sleep(1000)"
     code = f"import asyncio\ntry:\n{wait}\nexcept asyncio.CancelledError:\n    print('tidied')"
-    worker.begin(code)
-    assert worker.heard("go")
-    worker.interrupt()
-    assert worker.done()["status"] == "interrupted"
-    assert worker.said().endswith("tidied\n")
-    assert worker.run("len(asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()))")["value"] == "0"
+    child.begin(code)
+    assert child.heard("go")
+    child.interrupt()
+    assert child.done()["status"] == "interrupted"
+    assert child.said().endswith("tidied\n")
+    assert child.run("len(asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()))")["value"] == "0"

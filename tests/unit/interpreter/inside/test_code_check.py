@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.interpreter.inside.worker_process import Worker
+from tests.unit.interpreter.inside.sandbox_process import SandboxProcess
 
 
 @pytest.mark.parametrize(
@@ -34,32 +34,32 @@ from tests.unit.interpreter.inside.worker_process import Worker
     ],
 )
 def test_what_a_block_needs_and_gives(
-    worker: Worker, code: str, imports: list[str], loads: list[str], stores: list[str] | None
+    child: SandboxProcess, code: str, imports: list[str], loads: list[str], stores: list[str] | None
 ) -> None:
-    (checked,) = worker.check(code)
+    (checked,) = child.check(code)
     assert (checked["error"], checked["imports"], checked["loads"]) == (None, imports, loads)
     assert stores is None or checked["stores"] == stores
 
 
-def test_each_block_has_its_answer_and_nothing_runs(worker: Worker) -> None:
-    worker.run("ran = []")
-    found = worker.check("ran.append(1)", "x = = 1", "ran is 5")
+def test_each_block_has_its_answer_and_nothing_runs(child: SandboxProcess) -> None:
+    child.run("ran = []")
+    found = child.check("ran.append(1)", "x = = 1", "ran is 5")
     assert [bool(block["error"]) for block in found] == [False, True, False]
     assert found[1]["error"]["type"] == "SyntaxError"
-    assert worker.run("ran")["value"] == "[]"
-    assert worker.said("stderr") == ""  # compiler warnings appear at the run only
+    assert child.run("ran")["value"] == "[]"
+    assert child.said("stderr") == ""  # compiler warnings appear at the run only
 
 
 @pytest.mark.parametrize("code", ["-" * 60_000 + "1", "x" + ".a" * 100_000, "[" * 300, "f'{" * 1000])
-def test_what_the_compiler_cannot_take_is_an_error(fresh: Worker, code: str) -> None:
+def test_what_the_compiler_cannot_take_is_an_error(fresh: SandboxProcess, code: str) -> None:
     (checked,) = fresh.check(code)
     assert checked["error"]["message"]
 
 
-def test_long_blocks_and_long_names(worker: Worker) -> None:
-    (long,) = worker.check(f"import os\n{chr(10).join(['x = ' + repr('y' * 100)] * 6000)}")
+def test_long_blocks_and_long_names(child: SandboxProcess) -> None:
+    (long,) = child.check(f"import os\n{chr(10).join(['x = ' + repr('y' * 100)] * 6000)}")
     assert long["error"] is None
-    (named,) = worker.check(f"{'n' * 100_000} = {'m' * 100_000}")
+    (named,) = child.check(f"{'n' * 100_000} = {'m' * 100_000}")
     assert (named["loads"], named["stores"]) == ([], [])
-    (many,) = worker.check("\n".join(f"a{i} = b{i}" for i in range(5000)))
+    (many,) = child.check("\n".join(f"a{i} = b{i}" for i in range(5000)))
     assert len(many["loads"]) == len(many["stores"]) == 1000

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.interpreter.inside.worker_process import Worker
+from tests.unit.interpreter.inside.sandbox_process import SandboxProcess
 
 from clicket.interpreter.sandbox import frames
 
@@ -25,8 +25,8 @@ LISTING: dict[str, Any] = {
 class Host:
     """Runs blocks and answers uses. `uses` are those that it saw."""
 
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
+    def __init__(self, child: SandboxProcess) -> None:
+        self.child = child
         self.uses: list[dict[str, Any]] = []
         self.withdrawn: list[int] = []
         self._told = False
@@ -34,10 +34,10 @@ class Host:
     def begin(self, code: str) -> None:
         tools = {} if self._told else {"tools": LISTING}
         self._told = True
-        self.worker.send({"op": "exec", "code": code, "name": "<block>", **tools})
+        self.child.send({"op": "exec", "code": code, "name": "<block>", **tools})
 
     def next(self) -> dict[str, Any]:
-        frame = self.worker.answer()
+        frame = self.child.answer()
         if frame["type"] == "use":
             self.uses.append(frame)
         elif frame["type"] == "withdraw":
@@ -45,7 +45,7 @@ class Host:
         return frame
 
     def answer(self, use: int, **fields: Any) -> None:
-        frames.write(self.worker._commands, {"op": "answer", "use": use, **fields})
+        frames.write(self.child._commands, {"op": "answer", "use": use, **fields})
 
     def run(self, code: str, reply: Callable[[dict[str, Any]], dict[str, Any]] | None = None) -> dict[str, Any]:
         """The end of the block; each use is answered at once, by default with its first argument."""
@@ -68,7 +68,7 @@ class Host:
 
 
 @pytest.fixture
-def host(fresh: Worker) -> Host:
+def host(fresh: SandboxProcess) -> Host:
     return Host(fresh)
 
 
@@ -103,7 +103,7 @@ def test_the_loop_goes_on_while_uses_are_under_way(host: Host) -> None:
         "found = await asyncio.gather(tools.one(1), tools.one(2), tick())\nfound[:2]"
     )
     host.next(), host.next()
-    assert host.worker.heard("tick"), "gather does not wait for what it gets"
+    assert host.child.heard("tick"), "gather does not wait for what it gets"
     host.answer(2, value={"n": 2})
     host.answer(1, value={"n": 1})
     assert host.finish()["value"] == "[{'n': 1}, {'n': 2}]"
@@ -118,7 +118,7 @@ def test_a_thread_that_waits_reads_for_the_others(host: Host) -> None:
     )
     uses = {frame["arguments"]["n"]: frame["use"] for frame in (host.next() for _ in range(3))}
     host.answer(uses[2], value="c")
-    assert host.worker.heard("2\n"), "its answer is delivered while the others still wait"
+    assert host.child.heard("2\n"), "its answer is delivered while the others still wait"
     host.answer(uses[0], value="a")
     host.answer(uses[1], value="b")
     assert host.finish()["value"] == "True"
@@ -158,7 +158,7 @@ def test_arguments_that_are_no_json_do_not_leave(host: Host) -> None:
 def test_an_interrupt_ends_the_wait_for_an_answer(host: Host) -> None:
     host.begin("x = 1\ntools.one(1)")
     host.next()
-    host.worker.interrupt()
+    host.child.interrupt()
     assert host.finish()["status"] == "interrupted"
     host.answer(1, value=1)  # too late: the worker drops it
     assert host.value("x, tools.one(7)") == "(1, 7)"
@@ -177,10 +177,10 @@ def test_what_is_left_at_the_end_of_a_block_gets_an_error(host: Host) -> None:
     while host.next()["type"] != "done":
         pass
     for _ in range(100):
-        if host.worker.heard("cancelled"):
+        if host.child.heard("cancelled"):
             break
         host.run("time.sleep(0.05)")  # the thread prints when it gets to it
-    assert host.worker.heard("cancelled")
+    assert host.child.heard("cancelled")
 
 
 def test_a_use_that_is_cancelled_is_withdrawn(host: Host) -> None:
@@ -201,7 +201,7 @@ def test_a_forked_process_has_no_tools(host: Host) -> None:
         "    os._exit(0)\nos.waitpid(pid, 0)\ntools.one(5)"
     )
     assert done["value"] == "5"
-    assert host.worker.heard("tool_unavailable")
+    assert host.child.heard("tool_unavailable")
     assert [use["use"] for use in host.uses] == [1]
 
 
@@ -229,7 +229,7 @@ def test_a_program_that_breaks_its_builtins_gets_its_tools_back(host: Host) -> N
     assert host.value("del tools\ntools.one(4)") == "4"
 
 
-def test_without_a_listing_there_are_no_tools(fresh: Worker) -> None:
+def test_without_a_listing_there_are_no_tools(fresh: SandboxProcess) -> None:
     assert fresh.run("tools")["error"]["type"] == "NameError"
     host = Host(fresh)
     assert host.value("tools.one(1)") == "1"

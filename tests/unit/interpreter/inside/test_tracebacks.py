@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 
 import pytest
-from tests.unit.interpreter.inside.worker_process import Worker
+from tests.unit.interpreter.inside.sandbox_process import SandboxProcess
 
 _OF_NULL = "SyntaxError" if sys.version_info >= (3, 11, 4) else "ValueError"
 
 
-def trace_of(worker: Worker, code: str, name: str = "<block>") -> str:
-    done = worker.run(code, name)
+def trace_of(child: SandboxProcess, code: str, name: str = "<block>") -> str:
+    done = child.run(code, name)
     assert done["status"] == "error", done
     return str(done["error"]["traceback"])
 
 
-def test_lines_of_the_program_with_carets(worker: Worker) -> None:
-    assert trace_of(worker, "def ratio(a, b):\n    return 1 + a / b\n\nratio(1, 0)\n") == (
+def test_lines_of_the_program_with_carets(child: SandboxProcess) -> None:
+    assert trace_of(child, "def ratio(a, b):\n    return 1 + a / b\n\nratio(1, 0)\n") == (
         "Traceback (most recent call last):\n"
         '  File "<block>", line 4, in <module>\n'
         "    ratio(1, 0)\n"
@@ -28,40 +28,40 @@ def test_lines_of_the_program_with_carets(worker: Worker) -> None:
     )
 
 
-def test_a_function_of_an_earlier_block_shows_its_own_line(worker: Worker) -> None:
-    worker.run("def earlier():\n    return missing", "<block 101>")
-    text = trace_of(worker, "earlier()", "<block 102>")
+def test_a_function_of_an_earlier_block_shows_its_own_line(child: SandboxProcess) -> None:
+    child.run("def earlier():\n    return missing", "<block 101>")
+    text = trace_of(child, "earlier()", "<block 102>")
     assert '  File "<block 102>", line 1, in <module>\n    earlier()\n' in text
     assert '  File "<block 101>", line 2, in earlier\n    return missing\n' in text
-    assert worker.run("\nearlier()", "<block 103>")["error"]["line"] == 2  # of the block that ran
+    assert child.run("\nearlier()", "<block 103>")["error"]["line"] == 2  # of the block that ran
 
 
-def test_files_of_the_program_show_their_lines(fresh: Worker) -> None:
+def test_files_of_the_program_show_their_lines(fresh: SandboxProcess) -> None:
     (fresh.work / "mine.py").write_text("def broken():\n    raise LookupError('here')\n")
     text = trace_of(fresh, "import mine\nmine.broken()")
     assert "    raise LookupError('here')\n" in text
 
 
-def test_library_frames_are_named_and_folded(worker: Worker) -> None:
-    text = trace_of(worker, "import json\njson.loads('{')")
+def test_library_frames_are_named_and_folded(child: SandboxProcess) -> None:
+    text = trace_of(child, "import json\njson.loads('{')")
     assert 'File "json/decoder.py", line' in text
     assert "worker.py" not in text
-    text = trace_of(worker, "import re\nre.compile('((((')")
+    text = trace_of(child, "import re\nre.compile('((((')")
     assert "frames in re/__init__.py and below" in text
     assert text.count("File ") == 2
 
 
-def test_what_led_to_it(worker: Worker) -> None:
-    text = trace_of(worker, "try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('b') from e")
+def test_what_led_to_it(child: SandboxProcess) -> None:
+    text = trace_of(child, "try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('b') from e")
     assert text.index("KeyError: 'a'") < text.index("direct cause") < text.index("ValueError: b")
-    text = trace_of(worker, "try:\n    {}['a']\nexcept KeyError:\n    1 / 0")
+    text = trace_of(child, "try:\n    {}['a']\nexcept KeyError:\n    1 / 0")
     assert text.index("KeyError: 'a'") < text.index("During handling") < text.index("ZeroDivisionError")
-    assert "KeyError" not in trace_of(worker, "try:\n    {}['a']\nexcept KeyError:\n    raise ValueError from None")
+    assert "KeyError" not in trace_of(child, "try:\n    {}['a']\nexcept KeyError:\n    raise ValueError from None")
 
 
-def test_groups_and_notes(worker: Worker) -> None:
+def test_groups_and_notes(child: SandboxProcess) -> None:
     code = "e = ValueError('inner')\ne.add_note('a hint')\nraise ExceptionGroup('both', [e, TypeError('other')])"
-    text = trace_of(worker, code)
+    text = trace_of(child, code)
     for part in (
         "ExceptionGroup: both (2 sub-exceptions)",
         "  | ValueError: inner\n  | a hint\n",
@@ -70,9 +70,9 @@ def test_groups_and_notes(worker: Worker) -> None:
         assert part in text
 
 
-def test_recursion_is_reported_in_a_few_lines(worker: Worker) -> None:
-    assert "[Previous line repeated" in trace_of(worker, "def down(n):\n    return down(n + 1)\ndown(0)")
-    text = trace_of(worker, "def a(n):\n    b(n)\ndef b(n):\n    a(n)\na(0)")
+def test_recursion_is_reported_in_a_few_lines(child: SandboxProcess) -> None:
+    assert "[Previous line repeated" in trace_of(child, "def down(n):\n    return down(n + 1)\ndown(0)")
+    text = trace_of(child, "def a(n):\n    b(n)\ndef b(n):\n    a(n)\na(0)")
     assert "frames left out" in text
     assert len(text.splitlines()) < 100
 
@@ -90,9 +90,9 @@ def test_recursion_is_reported_in_a_few_lines(worker: Worker) -> None:
         ("(" * 100_000, 1, ["SyntaxError: too many nested parentheses"]),
     ],
 )
-def test_syntax_errors_point_at_the_place(worker: Worker, code: str, line: int | None, lines: list[str]) -> None:
-    (checked,) = worker.check(code)
-    done = worker.run(code)
+def test_syntax_errors_point_at_the_place(child: SandboxProcess, code: str, line: int | None, lines: list[str]) -> None:
+    (checked,) = child.check(code)
+    done = child.run(code)
     for error in (checked["error"], done["error"]):
         found = error["traceback"].splitlines()
         assert error["line"] == line
@@ -111,10 +111,10 @@ def test_syntax_errors_point_at_the_place(worker: Worker, code: str, line: int |
         ("    def __getattribute__(self, name): 1 / 0", "('said',)"),
     ],
 )
-def test_exceptions_that_lie(worker: Worker, body: str, message: str) -> None:
+def test_exceptions_that_lie(child: SandboxProcess, body: str, message: str) -> None:
     base = "\n    def __str__(self): return str(BaseException.args.__get__(self))\n"
     start = f"class Liar(Exception):{base if 'said' in message else chr(10)}{body}\n"
-    done = worker.run(f"{start}\nraise Liar('said')")
+    done = child.run(f"{start}\nraise Liar('said')")
     assert (done["status"], done["error"]["type"]) == ("error", "Liar")
     assert done["error"]["message"].startswith(message)
     assert len(done["error"]["message"]) < 10_000
@@ -122,15 +122,15 @@ def test_exceptions_that_lie(worker: Worker, body: str, message: str) -> None:
     assert "raise Liar('said')" in done["error"]["traceback"]
 
 
-def test_long_chains_and_deep_groups_end(worker: Worker) -> None:
+def test_long_chains_and_deep_groups_end(child: SandboxProcess) -> None:
     chain = "e = None\nfor i in range(5000):\n    n = ValueError(i)\n    n.__cause__ = e\n    e = n\nraise e"
-    assert len(trace_of(worker, chain)) < 5_000
+    assert len(trace_of(child, chain)) < 5_000
     ring = "a = ValueError('a')\nb = ValueError('b')\na.__cause__ = b\nb.__cause__ = a\nraise a"
-    assert trace_of(worker, ring).count("ValueError: a") == 1
+    assert trace_of(child, ring).count("ValueError: a") == 1
     deep = "e = ValueError(1)\nfor i in range(3000):\n    e = ExceptionGroup('g', [e] * 3)\nraise e"
-    assert len(trace_of(worker, deep)) <= 21_000
+    assert len(trace_of(child, deep)) <= 21_000
 
 
-def test_a_pipe_in_place_of_a_source_file_does_not_stop_us(fresh: Worker) -> None:
+def test_a_pipe_in_place_of_a_source_file_does_not_stop_us(fresh: SandboxProcess) -> None:
     code = "import os\nos.mkfifo('trap.py')\nexec(compile('1/0', os.path.abspath('trap.py'), 'exec'))"
     assert "trap.py" in trace_of(fresh, code)

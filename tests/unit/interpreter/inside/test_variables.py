@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.interpreter.inside.worker_process import Worker
+from tests.unit.interpreter.inside.sandbox_process import SandboxProcess
 
 
-def variables(worker: Worker, code: str) -> dict[str, Any]:
-    done = worker.run(code)
+def variables(child: SandboxProcess, code: str) -> dict[str, Any]:
+    done = child.run(code)
     assert done["status"] == "ok", done["error"]
     return {row["name"]: row for row in done["variables"]}
 
@@ -45,39 +45,39 @@ def variables(worker: Worker, code: str) -> dict[str, Any]:
         ("type('Made', (list,), {})([1])", "Made", "Made([1])", 1),
     ],
 )
-def test_values(worker: Worker, expression: str, kind: str, value: str, length: int | None) -> None:
-    row = variables(worker, f"globals().pop('v', None)\nv = {expression}")["v"]
+def test_values(child: SandboxProcess, expression: str, kind: str, value: str, length: int | None) -> None:
+    row = variables(child, f"globals().pop('v', None)\nv = {expression}")["v"]
     assert (row["type"], row["value"], row["length"], row["shape"]) == (kind, value, length, None)
 
 
-def test_long_values_are_cut(worker: Worker) -> None:
-    found = variables(worker, "long_text = 'x' * 10**6\nlong_list = ['y' * 1000] * 1000\nlong_bytes = bytes(10**6)")
+def test_long_values_are_cut(child: SandboxProcess) -> None:
+    found = variables(child, "long_text = 'x' * 10**6\nlong_list = ['y' * 1000] * 1000\nlong_bytes = bytes(10**6)")
     assert all(len(row["value"]) <= 210 for row in found.values())
     assert found["long_text"]["length"] == 10**6
 
 
-def test_created_changed_and_left_alone(worker: Worker) -> None:
+def test_created_changed_and_left_alone(child: SandboxProcess) -> None:
     first = variables(
-        worker, "a = 1\nb = [1]\nc = {'k': []}\nd = 0.5\ne = 'same'\nf = {1}\ng = list(range(100))\nnan = float('nan')"
+        child, "a = 1\nb = [1]\nc = {'k': []}\nd = 0.5\ne = 'same'\nf = {1}\ng = list(range(100))\nnan = float('nan')"
     )
     assert {row["change"] for row in first.values()} == {"created"}
-    assert variables(worker, "a\nb\nc") == {}
-    assert variables(worker, "a = 1\nd = 0.5\ne = 'sa' + 'me'") == {}  # the same values again
-    changed = variables(worker, "a = True\nb[0] = 2\nc['k'].append(1)\nd += 1\nf.add(2)\ng.append(1)")
+    assert variables(child, "a\nb\nc") == {}
+    assert variables(child, "a = 1\nd = 0.5\ne = 'sa' + 'me'") == {}  # the same values again
+    changed = variables(child, "a = True\nb[0] = 2\nc['k'].append(1)\nd += 1\nf.add(2)\ng.append(1)")
     assert {name: row["change"] for name, row in changed.items()} == dict.fromkeys("abcdfg", "changed")
-    assert variables(worker, "del a\ne = 5")["e"]["change"] == "changed"
-    assert variables(worker, "a = 2")["a"]["change"] == "created"
+    assert variables(child, "del a\ne = 5")["e"]["change"] == "changed"
+    assert variables(child, "a = 2")["a"]["change"] == "created"
 
 
-def test_modules_and_private_names_are_left_out(worker: Worker) -> None:
+def test_modules_and_private_names_are_left_out(child: SandboxProcess) -> None:
     code = (
         "import os, types\n_hidden = 1\n__dunder = 2\nclass Lazy(types.ModuleType): pass\nlazy = Lazy('x')\nshown = 1"
     )
-    assert set(variables(worker, code)) == {"Lazy", "shown"}
-    assert {"os", "types", "shown"} <= set(worker.run("")["names"])
+    assert set(variables(child, code)) == {"Lazy", "shown"}
+    assert {"os", "types", "shown"} <= set(child.run("")["names"])
 
 
-def test_nothing_of_the_program_is_run(worker: Worker) -> None:
+def test_nothing_of_the_program_is_run(child: SandboxProcess) -> None:
     code = """
 ran = []
 def trap(*arguments, **options):
@@ -99,7 +99,7 @@ trap_one, trap_list, trap_dict = Trap(), [Trap(), Trap], {"k": Trap()}
 rows, words, table = Rows([1]), Words("w"), Table(a=1)
 ran.clear()
 """
-    found = variables(worker, code)
+    found = variables(child, code)
     assert found["trap_one"]["value"] == "<__main__.Trap object>"
     assert found["trap_list"]["value"] == "[<__main__.Trap object>, <class '__main__.Trap'>]"
     assert (found["rows"]["value"], found["words"]["value"], found["table"]["value"]) == (
@@ -107,11 +107,11 @@ ran.clear()
         "Words('w')",
         "Table({'a': 1})",
     )
-    variables(worker, "pass")
-    assert worker.run("ran")["value"] == "[]"
+    variables(child, "pass")
+    assert child.run("ran")["value"] == "[]"
 
 
-def test_odd_names_do_no_harm(fresh: Worker) -> None:
+def test_odd_names_do_no_harm(fresh: SandboxProcess) -> None:
     code = "g = globals()\ng[5] = 1\ng['x' * 10**6] = 1\ng['s\\ud800'] = 1\nclass S(str): pass\ng[S('sub')] = 1\ndel g"
     done = fresh.run(code)
     assert {row["name"] for row in done["variables"]} == {"S", "s\\ud800"}
@@ -120,20 +120,20 @@ def test_odd_names_do_no_harm(fresh: Worker) -> None:
     assert (len(done["variables"]), len(done["names"])) == (200, 1000)
 
 
-def test_nothing_large_is_kept_alive(worker: Worker) -> None:
-    worker.run("import weakref\nclass Big: pass\nbig = Big()\nholder = [big]\nwatch = weakref.ref(big)")
-    assert worker.run("del big\nholder.clear()\nwatch() is None")["value"] == "True"
+def test_nothing_large_is_kept_alive(child: SandboxProcess) -> None:
+    child.run("import weakref\nclass Big: pass\nbig = Big()\nholder = [big]\nwatch = weakref.ref(big)")
+    assert child.run("del big\nholder.clear()\nwatch() is None")["value"] == "True"
 
 
-def test_what_a_failed_block_held_is_let_go(worker: Worker) -> None:
+def test_what_a_failed_block_held_is_let_go(child: SandboxProcess) -> None:
     hold = "    held = Big()\n    watched.append(weakref.ref(held))\n    1 / 0\n"
-    worker.run(f"import gc, weakref\ngc.disable()\nclass Big: pass\nwatched = []\ndef fail():\n{hold}fail()")
-    assert worker.run("[watch() for watch in watched]")["value"] == "[None]"
-    worker.run(f"gc.enable()\nwatched.clear()\nasync def fail():\n{hold}await fail()")
-    assert worker.run("gc.collect()\n[watch() for watch in watched]")["value"] == "[None]"
+    child.run(f"import gc, weakref\ngc.disable()\nclass Big: pass\nwatched = []\ndef fail():\n{hold}fail()")
+    assert child.run("[watch() for watch in watched]")["value"] == "[None]"
+    child.run(f"gc.enable()\nwatched.clear()\nasync def fail():\n{hold}await fail()")
+    assert child.run("gc.collect()\n[watch() for watch in watched]")["value"] == "[None]"
 
 
-def test_arrays_and_tables(worker: Worker) -> None:
+def test_arrays_and_tables(child: SandboxProcess) -> None:
     code = """
 import numpy as np, pandas as pd
 grid = np.arange(12).reshape(3, 4)
@@ -146,7 +146,7 @@ number = np.float64(2.5)
 table = pd.DataFrame({"x": [1, 2], "y": ["a", "b"]})
 column = table["x"]
 """
-    found = variables(worker, code)
+    found = variables(child, code)
     shapes = {name: row["shape"] for name, row in found.items() if row["shape"] is not None}
     assert shapes == {"grid": [3, 4], "big": [1000, 1000], "words": [2], "things": [2], "table": [2, 2], "column": [2]}
     assert found["grid"]["value"] == "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]] int64"
@@ -156,23 +156,23 @@ column = table["x"]
     assert (found["table"]["type"], found["table"]["length"]) == ("DataFrame", 2)
     assert found["table"]["value"] == "2 rows × 2 columns: 'x', 'y'"
     assert found["column"]["value"] == "2 values of int64: [1, 2]"
-    assert set(variables(worker, "grid[0, 0] = 5\ntable['z'] = 0")) == {"grid", "table"}
+    assert set(variables(child, "grid[0, 0] = 5\ntable['z'] = 0")) == {"grid", "table"}
 
 
-def test_arrays_and_tables_that_are_changed_in_place_are_reported(worker: Worker) -> None:
+def test_arrays_and_tables_that_are_changed_in_place_are_reported(child: SandboxProcess) -> None:
     made = """
 import numpy as np, pandas as pd
 small, large, objects = np.zeros(3), np.arange(1_000_000.0), np.array([1, "a", None], dtype=object)
 table = pd.DataFrame({"x": range(5), "s": list("abcde"), "d": pd.date_range("2020", periods=5)})
 series, kind, still = pd.Series(range(9)), pd.Categorical(list("aab")), pd.DataFrame({"x": range(100_000)})
 """
-    assert len(variables(worker, made)) == 7
-    assert variables(worker, "still.sum(); large.max(); table.head(); table['x'].mean()") == {}
-    assert set(variables(worker, "small += 1; large *= 2; objects[1] = 'b'; series[0] = 5")) == {
+    assert len(variables(child, made)) == 7
+    assert variables(child, "still.sum(); large.max(); table.head(); table['x'].mean()") == {}
+    assert set(variables(child, "small += 1; large *= 2; objects[1] = 'b'; series[0] = 5")) == {
         *("small", "large", "objects", "series")
     }
     for change in ("table['x'] = table['x'] * 2", "table.loc[0, 'x'] = 99", "table.loc[1, 's'] = 'z'"):
-        assert set(variables(worker, change)) == {"table"}, change
-    assert set(variables(worker, "table.columns = list('abc')")) == {"table"}
-    assert set(variables(worker, "table.loc[0, 'c'] = pd.Timestamp('1999-01-01')")) == {"table"}
-    assert variables(worker, "pass") == {}
+        assert set(variables(child, change)) == {"table"}, change
+    assert set(variables(child, "table.columns = list('abc')")) == {"table"}
+    assert set(variables(child, "table.loc[0, 'c'] = pd.Timestamp('1999-01-01')")) == {"table"}
+    assert variables(child, "pass") == {}

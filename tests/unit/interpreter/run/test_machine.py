@@ -78,8 +78,8 @@ async def test_a_fatal_end_stops_the_run_and_the_session(status: str, reason: st
         assert scripted.sessions[0].closed
         assert result.exit_code == (3 if status == "exit" else None)
 
-        notice = (await scripted.interpreter.run("z")).notices[0]
-        assert "x, y" in notice, "y was being made when it ended"
+        warning = (await scripted.interpreter.run("z")).warnings[0]
+        assert "x, y" in warning, "y was being made when it ended"
         lost = await scripted.interpreter.run("?x ?y =y")
         assert lost.status == "session_lost"
         assert "reads x " in (lost.error.message if lost.error else "")
@@ -99,9 +99,9 @@ async def test_the_loss_of_a_session_without_variables_is_only_noted() -> None:
     async with ScriptedInterpreter([Act(status="crashed", reason="SIGSEGV")]) as scripted:
         await scripted.interpreter.run("boom")
         first, second = await scripted.interpreter.run("?x"), await scripted.interpreter.run("?x")
-        assert ([result.status for result in (first, second)], second.notices) == (["ok", "ok"], ())
-        [notice] = first.notices
-        assert "crashed (SIGSEGV)" in notice
+        assert ([result.status for result in (first, second)], second.warnings) == (["ok", "ok"], ())
+        [warning] = first.warnings
+        assert "crashed (SIGSEGV)" in warning
 
 
 async def test_a_session_that_ended_between_two_runs_is_reported() -> None:

@@ -225,7 +225,7 @@ async def test_an_abandoned_run_is_ended_by_a_reset() -> None:
         await ci.reset()
         assert (ci.state, ci.busy, ci.session) == (CodeState.ERROR, False, None)
         assert scripted.sessions[0].stops == ["cancel"]
-        assert (await ci.run("b")).notices == ()
+        assert (await ci.run("b")).warnings == ()
 
 
 async def test_an_interpreter_that_is_closed_while_a_session_starts_closes_that_too() -> None:

@@ -82,7 +82,7 @@ def test_a_result_as_plain_data() -> None:
         imports=("os",),
         blocks=(Block(index=0, code="x", status="ok"), Block(index=1, code="y", status="error", error=FAILED)),
         skipped=(Skipped(what="bash block", why="only Python is run"),),
-        notices=("anew",),
+        warnings=("anew",),
         outputs={"stdout": "sha256-11"},
         isolation=ISOLATION,
         task="never repeated",

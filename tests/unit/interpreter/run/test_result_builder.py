@@ -106,7 +106,7 @@ def test_threads_left_and_variables_changed_are_reported() -> None:
         BlockEnd(status="ok", threads=2, variables=(Variable(name="x", type="int", value="2", change="changed"),)),
         BlockEnd(status="ok", variables=(Variable(name="y", type="int", value="2", change="changed"),)),
     ).result(ISOLATION)
-    assert ["a thread" in result.notices[0], "2 threads" in result.notices[1]] == [True, True]
+    assert ["a thread" in result.warnings[0], "2 threads" in result.warnings[1]] == [True, True]
     assert [(v.name, v.value, v.change) for v in result.variables] == [("x", "2", "created"), ("y", "2", "changed")]
 
 

@@ -19,7 +19,7 @@ from tests.kit.waiting import PATIENCE, eventually
 from clicket.interpreter.sandbox import Limits, usage_monitor
 from clicket.interpreter.sandbox.disk import FreeSpaceTracker
 from clicket.interpreter.sandbox.usage_monitor import UsageMonitor, cpu_time_of, memory_of, usage
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 SO_MEMINFO = 55
 PLENTY = {"size": 1 << 40, "entries": 1 << 20}
@@ -185,7 +185,7 @@ async def test_a_monitor_pauses_on_request_and_reports_what_it_finds(
 ) -> None:
     monkeypatch.setattr(usage_monitor, "PERIOD", 0.005)
     breaches: asyncio.Queue[str] = asyncio.Queue()
-    workers = Workers(1, "test-watch")
+    thread_pool = ThreadPool(1, "test-watch")
     looks = 0
 
     def pids() -> list[int]:
@@ -198,7 +198,7 @@ async def test_a_monitor_pauses_on_request_and_reports_what_it_finds(
         limits=Limits(files=300),
         pids=pids,
         memory=True,
-        workers=workers,
+        thread_pool=thread_pool,
         on_breach=breaches.put_nowait,
     )
     watch.start()
@@ -214,7 +214,7 @@ async def test_a_monitor_pauses_on_request_and_reports_what_it_finds(
     async with asyncio.timeout(PATIENCE):
         assert await breaches.get() == "disk"
     watch.stop()
-    workers.close()
+    thread_pool.close()
 
 
 @pytest.mark.parametrize("memory", [True, False])
@@ -223,7 +223,7 @@ async def test_too_much_memory_is_reported_where_no_kernel_limits_it(
 ) -> None:
     monkeypatch.setattr(usage_monitor, "PERIOD", 0.005)
     breaches: asyncio.Queue[str] = asyncio.Queue()
-    workers = Workers(1, "test-watch")
+    thread_pool = ThreadPool(1, "test-watch")
     looks = 0
 
     def pids() -> list[int]:
@@ -233,7 +233,12 @@ async def test_too_much_memory_is_reported_where_no_kernel_limits_it(
 
     limits = Limits(memory=64 << 20)
     watch = UsageMonitor(
-        folders=(folder,), limits=limits, pids=pids, memory=memory, workers=workers, on_breach=breaches.put_nowait
+        folders=(folder,),
+        limits=limits,
+        pids=pids,
+        memory=memory,
+        thread_pool=thread_pool,
+        on_breach=breaches.put_nowait,
     )
     watch.start()
     await eventually(lambda: looks >= 3)
@@ -242,7 +247,7 @@ async def test_too_much_memory_is_reported_where_no_kernel_limits_it(
             assert await breaches.get() == "memory"
     assert memory or breaches.empty()
     watch.stop()
-    workers.close()
+    thread_pool.close()
 
 
 def test_sockets_count_also_on_their_way_through_others(folder: int) -> None:

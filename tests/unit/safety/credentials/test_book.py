@@ -12,7 +12,7 @@ from tests.kit.credential_books import BANK, Books, FakeServer, memory
 
 from clicket.errors import CredentialMissing, StoreUnavailable, UsageError
 from clicket.safety.credentials import CredentialBook, Provider
-from clicket.safety.credentials.oauth import Granted
+from clicket.safety.credentials.oauth import IssuedTokens
 from clicket.safety.credentials.oauth_http import ProviderRefused, ProviderUnreachable
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
@@ -23,7 +23,7 @@ async def connected(books: Books, book: CredentialBook, **more: Any) -> str:
         "access": "first-access", "refresh": "first-refresh", "expires_in": 100.0, "token_url": BANK.token_url, **more
     }  # fmt: skip
     books.server.valid.add(str(given["refresh"]))
-    await book.connect("ann", book.provider("bank"), Granted(**given))
+    await book.connect("ann", book.provider("bank"), IssuedTokens(**given))
     return str(given["access"])
 
 
@@ -332,6 +332,6 @@ async def test_nothing_that_is_printed_shows_a_secret() -> None:
     kept = await book.documents.read("ann", "bank")
     assert kept is not None
     secret, held = book.documents.open(kept), await book.token("ann", "bank")
-    for each in (secret, held, Granted(access="first-access"), kept, kept.shown, BANK, books.audited):
+    for each in (secret, held, IssuedTokens(access="first-access"), kept, kept.shown, BANK, books.audited):
         assert "first-access" not in repr(each)
         assert "first-refresh" not in repr(each)

@@ -131,7 +131,9 @@ def test_nested_agents_are_started_from_the_outside_and_ended_from_the_inside() 
 
 def test_concurrent_forks_have_their_own_messages_and_steps() -> None:
     translator = Translator(1, {})
-    events = taken(translator, delta("a", fork="1"), delta("b", fork="2"), said("a!", fork="1"), said("b!", fork="2"))
+    events = taken(
+        translator, delta("a", branch="1"), delta("b", branch="2"), said("a!", branch="1"), said("b!", branch="2")
+    )
     texts: dict[str, str] = {}
     for event in events:
         if event["type"] == "TEXT_MESSAGE_CONTENT":

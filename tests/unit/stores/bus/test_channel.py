@@ -1,4 +1,4 @@
-"""Notices over a carrier: signed, checked, split, and dropped without harm if they cannot be sent."""
+"""Messages over a carrier: signed, checked, split, and dropped without harm if they cannot be sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.kit.waiting import eventually
 
 from clicket.stores.bus import Channel, OnText
-from clicket.stores.bus.signing import Notice, read, written
+from clicket.stores.bus.signing import BusMessage, read, written
 
 SECRET = b"s" * 32
 
@@ -65,7 +65,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_notice_reaches_the_one_it_is_for_or_all_others() -> None:
+async def test_a_message_reaches_the_one_it_is_for_or_all_others() -> None:
     async with ends(Line(), 3) as (one, two, three):
         one.channel.post("work", 7, 2)
         one.channel.post("slot", 0)
@@ -89,7 +89,7 @@ async def test_what_goes_to_one_process_goes_in_one_message_and_once() -> None:
         assert [body for *_, body in two.bodies] == [b"[1]", b"[2]"], "in their order"
 
 
-async def test_a_notice_that_can_wait_goes_with_the_next_one() -> None:
+async def test_a_message_that_can_wait_goes_with_the_next_one() -> None:
     line = Line()
     async with ends(line) as (one, two):
         one.channel.post("events", 1, 2, b"[1]", soon=False)
@@ -120,7 +120,7 @@ async def test_what_is_forged_is_dropped_and_counted() -> None:
         assert two.hints == [("work", 7)], "the same message may arrive twice"
 
 
-async def test_a_body_that_is_too_long_is_left_out_and_many_notices_are_split() -> None:
+async def test_a_body_that_is_too_long_is_left_out_and_many_messages_are_split() -> None:
     line = Line(max_size=500)
     async with ends(line) as (one, two):
         one.channel.post("events", 1, 2, b'"' + b"x" * 1_000 + b'"')
@@ -142,7 +142,7 @@ async def test_while_the_carrier_is_down_nothing_is_kept() -> None:
         assert two.hints == [("work", 2)]
 
 
-async def test_a_follow_up_that_fails_does_not_stop_the_next_notice() -> None:
+async def test_a_follow_up_that_fails_does_not_stop_the_next_message() -> None:
     async with ends(Line()) as (one, two):
 
         def hear(kind: str, key: int, body: bytes) -> None:
@@ -165,8 +165,8 @@ async def test_a_closing_channel_sends_what_waits() -> None:
 
 @pytest.mark.parametrize("other", [b"t" * 32, b""])
 def test_a_message_is_read_with_its_own_secret_alone(other: bytes) -> None:
-    (text,) = written([Notice("work", 1)], 5, 0, SECRET, 1_000)
-    assert read(text, 0, SECRET) == (5, [Notice("work", 1)])
+    (text,) = written([BusMessage("work", 1)], 5, 0, SECRET, 1_000)
+    assert read(text, 0, SECRET) == (5, [BusMessage("work", 1)])
     assert read(text, 0, other) is None
     assert read(text, 3, SECRET) is None
 
@@ -176,10 +176,10 @@ async def test_a_message_that_the_store_sends_takes_what_waited_along() -> None:
     async with ends(line) as (one, two):
         one.channel.post("events", 7, 2, b'["start"]', soon=False)
         one.channel.post("health", 0, 2, soon=False)
-        sealed = one.channel.seal(2, [Notice("events", 7, msgspec.Raw(b'["end"]'))])
+        sealed = one.channel.seal(2, [BusMessage("events", 7, msgspec.Raw(b'["end"]'))])
         assert sealed is not None
         taken, text = sealed
-        assert [notice.kind for notice in taken] == ["events", "health"]
+        assert [message.kind for message in taken] == ["events", "health"]
         line.ends[2](2, text)
         assert two.bodies == [("events", 7, b'["start"]'), ("events", 7, b'["end"]')]
         assert two.hints == [("health", 0)]
@@ -191,8 +191,8 @@ async def test_a_message_that_the_store_sends_takes_what_waited_along() -> None:
 async def test_the_store_puts_the_keys_of_new_calls_in_front() -> None:
     line = Line()
     async with ends(line) as (one, two):
-        offers = [Notice("work", -1, msgspec.Raw(b"[%d]" % n)) for n in range(2)]
-        sealed = one.channel.seal(2, [offers[0], Notice("events", 7, msgspec.Raw(b"[]")), offers[1]], new=2)
+        offers = [BusMessage("work", -1, msgspec.Raw(b"[%d]" % n)) for n in range(2)]
+        sealed = one.channel.seal(2, [offers[0], BusMessage("events", 7, msgspec.Raw(b"[]")), offers[1]], new=2)
         assert sealed is not None
         line.ends[2](2, b"+41,42\n" + sealed[1])
         assert two.bodies == [("work", 41, b"[0]"), ("events", 7, b"[]"), ("work", 42, b"[1]")]
@@ -205,9 +205,9 @@ async def test_a_message_that_cannot_be_one_is_not_sealed() -> None:
     line = Line(max_size=300)
     async with ends(line) as (one, _):
         one.channel.post("events", 7, 2, b'["start"]', soon=False)
-        assert one.channel.seal(2, [Notice("events", 7, msgspec.Raw(b'"%b"' % (b"x" * 300)))]) is None
+        assert one.channel.seal(2, [BusMessage("events", 7, msgspec.Raw(b'"%b"' % (b"x" * 300)))]) is None
         line.trouble = "away"
-        assert one.channel.seal(2, [Notice("events", 7)]) is None
+        assert one.channel.seal(2, [BusMessage("events", 7)]) is None
         line.trouble = None
         sealed = one.channel.seal(2, [])
         assert sealed is not None

@@ -1,4 +1,4 @@
-"""NATS as the carrier of notices, where a real server is of no use: one that accepts a connection and says nothing."""
+"""NATS as the carrier of messages, where a real server is of no use: one that accepts a connection and says nothing."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import { Empty, Failure } from "../../ui/empty";
 import { JsonView } from "../../ui/json";
 import { useLoaded } from "../../ui/loaded";
 import { Meter } from "../../ui/meter";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 import { StateBadge } from "../../ui/state";
 import { Ago, Countdown } from "../../ui/time";
 import { Choice } from "../choice";

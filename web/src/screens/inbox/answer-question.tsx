@@ -8,7 +8,7 @@ import { refreshInbox } from "../../model/inbox";
 import { may } from "../../session";
 import { Action } from "../../ui/button";
 import { JsonView } from "../../ui/json";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 import { SchemaForm } from "../../ui/schema-form";
 import { Countdown } from "../../ui/time";
 

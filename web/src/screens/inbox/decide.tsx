@@ -11,7 +11,7 @@ import { may, offers, principal } from "../../session";
 import { Action } from "../../ui/button";
 import { Changes } from "../../ui/changes";
 import { JsonView } from "../../ui/json";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 import { NOTHING, OutputField, valueOf } from "../../ui/output-field";
 import { SchemaForm } from "../../ui/schema-form";
 import { Countdown } from "../../ui/time";

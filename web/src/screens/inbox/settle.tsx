@@ -8,7 +8,7 @@ import { link } from "../../router";
 import { may, offers } from "../../session";
 import { Action } from "../../ui/button";
 import { JsonView } from "../../ui/json";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 import { Ago } from "../../ui/time";
 
 export const maySettle = (): boolean => offers("POST /calls/{id}/resolve") && may("approve");

@@ -12,7 +12,7 @@ import { Empty, Failure } from "../../ui/empty";
 import { Icon } from "../../ui/icon";
 import { JsonView } from "../../ui/json";
 import { useLoaded } from "../../ui/loaded";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 import { StateBadge } from "../../ui/state";
 import { Ago } from "../../ui/time";
 import { Choice } from "../choice";

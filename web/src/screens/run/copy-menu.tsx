@@ -4,7 +4,7 @@ import { t } from "../../i18n";
 import { asCli, asCurl, asPython } from "../../model/copy-as";
 import { principal } from "../../session";
 import { Icon } from "../../ui/icon";
-import { copy } from "../../ui/notices";
+import { copy } from "../../ui/toasts";
 
 export function CopyMenu({ record }: { record: CallRecord }) {
   const origin = location.href.replace(/[?#].*$/, "").replace(/\/$/, "");

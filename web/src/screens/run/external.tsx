@@ -8,7 +8,7 @@ import { duration, moment } from "../../model/format";
 import { isTerminal } from "../../model/tables";
 import { offers } from "../../session";
 import { Action } from "../../ui/button";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 import { NOTHING, OutputField, valueOf } from "../../ui/output-field";
 import { Ago, Countdown } from "../../ui/time";
 

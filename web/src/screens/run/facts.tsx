@@ -6,7 +6,7 @@ import { duration, money, moment, number } from "../../model/format";
 import { childrenOf, parentOf } from "../../model/family";
 import { link, runLink } from "../../router";
 import { now } from "../../ui/clock";
-import { copy } from "../../ui/notices";
+import { copy } from "../../ui/toasts";
 import { Icon } from "../../ui/icon";
 import { isTerminal } from "../../model/tables";
 import { Ago } from "../../ui/time";

@@ -14,7 +14,7 @@ import { Action } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { Empty, Failure } from "../../ui/empty";
 import { Icon } from "../../ui/icon";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 import { SchemaForm } from "../../ui/schema-form";
 import { CALL_LAYOUT, StateDiagram } from "../../ui/state-diagram";
 import { StateBadge } from "../../ui/state";

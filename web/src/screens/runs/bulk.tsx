@@ -7,7 +7,7 @@ import { number } from "../../model/format";
 import { isTerminal } from "../../model/tables";
 import { may } from "../../session";
 import { Action } from "../../ui/button";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 
 interface Props {
   selected: readonly CallSummary[];

@@ -12,7 +12,7 @@ import { Confirmed } from "../../ui/confirm";
 import { Empty, Failure } from "../../ui/empty";
 import { JsonView } from "../../ui/json";
 import { useLoaded } from "../../ui/loaded";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 import { StateBadge } from "../../ui/state";
 import { Ago } from "../../ui/time";
 

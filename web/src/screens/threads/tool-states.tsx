@@ -5,7 +5,7 @@ import { t } from "../../i18n";
 import { may } from "../../session";
 import { Action } from "../../ui/button";
 import { useLoaded } from "../../ui/loaded";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 import { StateBadge } from "../../ui/state";
 
 export function ToolStatesPanel({ thread, caller }: { thread: string; caller: string }) {

@@ -9,7 +9,7 @@ import { may } from "../../session";
 import { Action } from "../../ui/button";
 import { Icon } from "../../ui/icon";
 import { JsonView } from "../../ui/json";
-import { notify } from "../../ui/notices";
+import { notify } from "../../ui/toasts";
 import { initialValue, SchemaForm } from "../../ui/schema-form";
 import { StateBadge } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";

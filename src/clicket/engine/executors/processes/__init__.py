@@ -2,28 +2,28 @@
 
     runtime ── pool ── handle ══ job socket ═════════════╗
                           ║                              ║
-                          ╚═ lifeline ═ guard ── fork ── worker ── the tool ── its own children
+                          ╚═ lifeline ═ guard ── fork ── child ── the tool ── its own children
 
-The *worker* runs tool bodies, one at a time, and is kept warm between calls. The *guard* is its small parent: it runs no
-foreign code, adopts the processes that the tool orphans, and ends the whole tree when the runtime asks for it, when the worker
+The *child* runs tool bodies, one at a time, and is kept warm between calls. The *guard* is its small parent: it runs no
+foreign code, adopts the processes that the tool orphans, and ends the whole tree when the runtime asks for it, when the tool process
 dies, or when the runtime is gone. Only JSON crosses the sockets.
 
 In the runtime:
 
-- `pool`: `ProcessPool`, which starts, reuses and replaces workers
-- `handle`: one worker as the runtime sees it: gives it a job, ends it
+- `pool`: `ProcessPool`, which starts, reuses and replaces tool processes
+- `handle`: one tool process as the runtime sees it: gives it a job, ends it
 - `file_outputs`: outputs with images or files, on their way from the child
 - `target`: names a tool, so that the child can import it
-- `wire`: the frames between runtime and worker
+- `wire`: the frames between runtime and child
 
 In the child processes:
 
-- `guard`: the parent of a worker
-- `worker`: takes jobs and runs them one after another
+- `guard`: the parent of a tool process
+- `job_loop`: takes jobs and runs them one after another
 - `body`: one job: finds the tool, runs it, encodes its output
 - `child_deps`: the deps that factories make in the child
-- `connection`: the worker's end of the job socket
-- `termination`: when a worker must exit
+- `connection`: the tool process's end of the job socket
+- `termination`: when a tool process must exit
 - `tree`: finds and ends process trees
 
 The names below are imported lazily: the child imports this package too, and needs none of them.
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
         ProcessPool,
         Target,
         ToolFailed,
-        Worker,
-        WorkerDied,
+        ToolProcess,
+        ToolProcessDied,
         factories_for,
         target_of,
     )
 
-__all__ = ["ProcessPool", "Target", "ToolFailed", "Worker", "WorkerDied", "factories_for", "target_of"]
+__all__ = ["ProcessPool", "Target", "ToolFailed", "ToolProcess", "ToolProcessDied", "factories_for", "target_of"]
 
 
 def __getattr__(name: str) -> Any:

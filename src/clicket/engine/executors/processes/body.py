@@ -1,7 +1,7 @@
 """One job in the child: find the tool, bind the arguments, report the start, run it, encode its output.
 
 Async tools get a fresh event loop each time. Every exception becomes a `Failure`, also `sys.exit`: only the end of the
-process itself ends the worker.
+process itself ends the tool process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The worker's end of the job socket, with one writer at a time."""
+"""The tool process's end of the job socket, with one writer at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Connection"]
 
 
 class Connection:
-    """The worker may always send; of the contexts only that of the current job, `speaker`, may."""
+    """The tool process may always send; of the contexts only that of the current job, `speaker`, may."""
 
     __slots__ = ("_fd", "_lock", "speaker")
 

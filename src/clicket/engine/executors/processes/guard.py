@@ -1,10 +1,10 @@
-"""The process that the runtime starts for each worker: a guard that forks the worker and outlives it.
+"""The process that the runtime starts for each tool process: a guard that forks the tool process and outlives it.
 
 The guard runs no foreign code, so that nothing a tool does (a loop in C that never lets go of the interpreter, a crash,
 a closed descriptor) can keep it from ending the tree. It adopts the processes that the tool orphans, so the tree is complete.
 Run as a script, by its path: `guard.py JOB_FD LIFELINE_FD`. The lifeline brings one line of JSON, then at most a `T`
 ("end the tree: TERM, grace, KILL"); its end of file means that the runtime is gone: KILL, at once. On it goes back the
-worker's exit status, the last thing the guard does.
+child's exit status, the last thing the guard does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import clicket.system.process_table as process_table  # noqa: PLR0402  # so the import contract sees the module
     from clicket.engine.executors.processes import tree
 else:
-    # Not through the package: the guard must stay small, and only the worker needs clicket's imports.
+    # Not through the package: the guard must stay small, and only the tool process needs clicket's imports.
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(_here))), "system"))
     import process_table
@@ -36,10 +36,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Guard:
-    """Waits for the first of: the worker's end, a request to end, the runtime's end. Then ends every process of the tree."""
+    """Waits for the first of: the tool process's end, a request to end, the runtime's end. Then ends every process of the tree."""
 
-    def __init__(self, worker: int, lifeline: int, owner: int | None, grace: float) -> None:
-        self._worker = worker
+    def __init__(self, child: int, lifeline: int, owner: int | None, grace: float) -> None:
+        self._child = child
         self._lifeline = lifeline
         self._grace = grace
         self._status: int | None = None
@@ -60,18 +60,18 @@ class Guard:
         self._reap()
         while not (self._ordered or self._hurry or self._status is not None):
             self._wait(None)
-        # After a worker that died by itself its children get no grace: its call should fail now.
+        # After a tool process that died by itself its children get no grace: its call should fail now.
         grace = self._grace if self._ordered and not self._hurry else 0.0
         tree.end(self._left, grace, self._wait)
         if self._status is None:  # it died after the last reaping and before the last scan of the tree
-            self._status = os.waitstatus_to_exitcode(os.waitpid(self._worker, 0)[1])
+            self._status = os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
         with contextlib.suppress(OSError):  # the runtime may be gone
             os.write(self._lifeline, b"%d" % self._status)
 
     def _left(self) -> list[tree.Process]:
         self._reap()
         below = tree.descendants(os.getpid())
-        return tree.group(self._worker) if below is None else below
+        return tree.group(self._child) if below is None else below
 
     def _wait(self, seconds: float | None) -> bool:
         """Wait for the next event. True: the grace is over."""
@@ -87,10 +87,10 @@ class Guard:
         return self._hurry
 
     def _reap(self) -> None:
-        """Reap the worker, and every orphan that the guard adopted."""
+        """Reap the tool process, and every orphan that the guard adopted."""
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if ended[0] == self._worker:
+                if ended[0] == self._child:
                     self._status = os.waitstatus_to_exitcode(ended[1])
         except ChildProcessError:
             pass
@@ -114,18 +114,18 @@ def main(job: int, lifeline: int) -> None:
     owner = process_table.open_pid(setup["owner"])  # the lifeline alone would miss its end if the runtime forked
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     guard = os.getpid()
-    worker = os.fork()
-    if worker:
+    child = os.fork()
+    if child:
         os.close(job)
-        Guard(worker, lifeline, owner, setup["grace"]).watch()
+        Guard(child, lifeline, owner, setup["grace"]).watch()
         return
     os.close(lifeline)
     if owner is not None:
         os.close(owner)
-    _become_worker(guard, job, setup)
+    _become_child(guard, job, setup)
 
 
-def _become_worker(guard: int, job: int, setup: dict[str, Any]) -> None:
+def _become_child(guard: int, job: int, setup: dict[str, Any]) -> None:
     os.setsid()  # a tool that signals its own group must not hit the guard
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:
@@ -137,7 +137,7 @@ def _become_worker(guard: int, job: int, setup: dict[str, Any]) -> None:
         pass
     sys.path[:] = setup["path"]
     sys.argv[:] = setup["argv"]
-    from clicket.engine.executors.processes.worker import work
+    from clicket.engine.executors.processes.job_loop import work
 
     work(job, memory=setup["memory"])
 
@@ -163,7 +163,7 @@ def _prctl(option: int, value: int) -> None:
 
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
     except (ImportError, OSError, AttributeError):
-        pass  # without it the tree is still found by its token, and the worker by its group
+        pass  # without it the tree is still found by its token, and the tool process by its group
 
 
 if __name__ == "__main__":

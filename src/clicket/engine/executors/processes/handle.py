@@ -1,7 +1,7 @@
-"""The runtime's half of one worker: a child process that runs one job at a time and can be ended at any moment.
+"""The runtime's half of one tool process: a child process that runs one job at a time and can be ended at any moment.
 
-A worker that was stopped, died, or whose job was left unfinished is never used again. Its end is complete: when
-`stop` returns or a `WorkerDied` is raised, no process that the tool started is left.
+A tool process that was stopped, died, or whose job was left unfinished is never used again. Its end is complete: when
+`stop` returns or a `ToolProcessDied` is raised, no process that the tool started is left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from clicket.engine.executors.processes.wire import BIG, MAX_FRAME, Failure, Fra
 from clicket.errors import ClicketError, InvalidInput, ResultUnserializable, UsageError
 from clicket.model.codec import decode, encode
 
-__all__ = ["MESSAGES", "Message", "ToolFailed", "Worker", "WorkerDied"]
+__all__ = ["MESSAGES", "Message", "ToolFailed", "ToolProcess", "ToolProcessDied"]
 
 Message = Callable[[str, Any], None]
 
@@ -37,7 +37,7 @@ MESSAGES = {Kind.EMIT: "emit", Kind.PROGRESS: "progress", Kind.HEARTBEAT: "heart
 _failures = msgspec.json.Decoder(Failure)
 
 
-class WorkerDied(ClicketError):
+class ToolProcessDied(ClicketError):
     """The process ended under its job. `details` has `exit_code` or `signal`, and `stopped` when the runtime ended it."""
 
     code = "tool_error"
@@ -69,7 +69,7 @@ class _Running:
         self.message = message
 
 
-class Worker(asyncio.Protocol):
+class ToolProcess(asyncio.Protocol):
     """One child process. Made by `spawn`, usable once `ready` has returned, gone once `stop` has."""
 
     def __init__(self, guard: subprocess.Popen[bytes], lifeline: socket.socket, token: str, grace: float) -> None:
@@ -97,8 +97,8 @@ class Worker(asyncio.Protocol):
     # Life ------------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def spawn(cls, *, memory: int | None, grace: float, ended: Callable[[Worker], None]) -> Worker:
-        """Start the child; `ended(worker)` is called when it is gone, whatever the reason."""
+    def spawn(cls, *, memory: int | None, grace: float, ended: Callable[[ToolProcess], None]) -> ToolProcess:
+        """Start the child; `ended(child)` is called when it is gone, whatever the reason."""
         refuse_unguarded_main()
         job, job_of_child = socket.socketpair()
         lifeline, lifeline_of_child = socket.socketpair()
@@ -114,12 +114,12 @@ class Worker(asyncio.Protocol):
             lifeline_of_child.close()
         lifeline.sendall(_setup(grace, memory))
         lifeline.setblocking(False)
-        worker = cls(guard, lifeline, token, grace)
-        worker._ended = asyncio.get_running_loop().create_task(worker._live(job, ended), name=f"worker {guard.pid}")
-        return worker
+        child = cls(guard, lifeline, token, grace)
+        child._ended = asyncio.get_running_loop().create_task(child._live(job, ended), name=f"child {guard.pid}")
+        return child
 
     async def ready(self) -> None:
-        """Wait until the child takes jobs; `WorkerDied` when it does not come up."""
+        """Wait until the child takes jobs; `ToolProcessDied` when it does not come up."""
         await asyncio.shield(self._ready)
 
     @property
@@ -128,7 +128,7 @@ class Worker(asyncio.Protocol):
         return bool(self.pid) and self._running is None and not self._spoiled
 
     async def stop(self) -> None:
-        """End the worker and every descendant: TERM, up to `grace`, KILL. Returns when they are gone."""
+        """End the tool process and every descendant: TERM, up to `grace`, KILL. Returns when they are gone."""
         assert self._ended is not None
         self._order_stop()
         self._let_go()
@@ -138,8 +138,8 @@ class Worker(asyncio.Protocol):
             await asyncio.to_thread(tree.end_tree, self._roots, self._token, 0.0)
             await asyncio.wait({self._ended})
 
-    async def _live(self, job: socket.socket, ended: Callable[[Worker], None]) -> None:
-        """Follow the worker from start to end. Only here are descriptors closed, the process reaped and the waiters notified."""
+    async def _live(self, job: socket.socket, ended: Callable[[ToolProcess], None]) -> None:
+        """Follow the tool process from start to end. Only here are descriptors closed, the process reaped and the waiters notified."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._lifeline, self._read_lifeline)
         await loop.create_unix_connection(lambda: self, sock=job)
@@ -149,7 +149,7 @@ class Worker(asyncio.Protocol):
             await self._abandon()
             raise
         self._spoiled = True
-        if not self._status:  # the guard itself was killed: the worker goes with it, its children have to be found
+        if not self._status:  # the guard itself was killed: the child goes with it, whose children have to be found
             await asyncio.to_thread(tree.end_tree, self._roots, self._token, 0.0)
         if not self._stopping:
             # The answer may have been sent just before the end; it is read to the last byte, however long that is paused.
@@ -198,29 +198,29 @@ class Worker(asyncio.Protocol):
             self._lifeline.send(b"T")
 
     def _let_go(self) -> None:
-        """Ignore further messages of the worker."""
+        """Ignore further messages of the tool process."""
         if not self._wire_closed.done() and self._guard_gone.done():
             self._wire_closed.set_result(None)
 
-    def _death_error(self) -> WorkerDied:
+    def _death_error(self) -> ToolProcessDied:
         status = int(self._status) if self._status else None
         details: dict[str, Any] = {"pid": self.pid, "stopped": self._stopping and not self._lost_wire}
         if not self.pid and not self._stopping:
-            text = "the worker process did not start; its stderr says why. Does `python -c 'import clicket'` work here"
-            return WorkerDied(f"{text} with the same sys.path?", exit_code=status, **details)
+            text = "the tool process did not start; its stderr says why. Does `python -c 'import clicket'` work here"
+            return ToolProcessDied(f"{text} with the same sys.path?", exit_code=status, **details)
         if self._lost_wire and status in (None, 128 + signal.SIGTERM, -signal.SIGKILL):
-            text = "the worker process lost its connection: the tool closed or wrote to a file descriptor that is not its own."
-            return WorkerDied(text, **details)
+            text = "the tool process lost its connection: the tool closed or wrote to a file descriptor that is not its own."
+            return ToolProcessDied(text, **details)
         if self._stopping and not self._lost_wire:
-            return WorkerDied("the worker process was stopped.", **details)
+            return ToolProcessDied("the tool process was stopped.", **details)
         if status is None:
-            return WorkerDied("the worker process was ended together with its guard, from outside.", **details)
+            return ToolProcessDied("the tool process was ended together with its guard, from outside.", **details)
         if status >= 0:
-            text = f"the worker process was ended by its tool with exit code {status}; return or raise instead."
-            return WorkerDied(text, exit_code=status, **details)
+            text = f"the tool process was ended by its tool with exit code {status}; return or raise instead."
+            return ToolProcessDied(text, exit_code=status, **details)
         name = _signal_name(-status)
         hint = " (out of memory?)" if name == "SIGKILL" else ""
-        return WorkerDied(f"the worker process was ended by {name}{hint}.", signal=name, **details)
+        return ToolProcessDied(f"the tool process was ended by {name}{hint}.", signal=name, **details)
 
     # Work ------------------------------------------------------------------------------------------------------------
 
@@ -235,15 +235,15 @@ class Worker(asyncio.Protocol):
         deps: Mapping[str, Target] | None = None,
     ) -> bytes | FilesOutput | None:
         """Run the tool's body in the child. Returns its output as JSON text or with its files, or None if all of it was emitted;
-        raises `ToolFailed`, `InvalidInput`, `ResultUnserializable` or `WorkerDied`.
+        raises `ToolFailed`, `InvalidInput`, `ResultUnserializable` or `ToolProcessDied`.
 
         `started()` is called when the body is about to run, its module imported. `message(kind, data)` brings `emit`
         (the chunk), `progress` (step, total, text), `heartbeat` (None) and `note` (text, data). `context` has the fields
         of `ToolContext`, and may have `time_left`, in seconds from the body's start. `deps`: factories of the deps that it may read.
-        Leaving this early (a cancel) spoils the worker: `stop` it.
+        Leaving this early (a cancel) spoils the tool process: `stop` it.
         """
         if not self.free or self._transport is None:
-            raise self._death_error() if self._guard_gone.done() else UsageError("this worker is busy or was stopped.")
+            raise self._death_error() if self._guard_gone.done() else UsageError("it is busy or was stopped.")
         payload = encode(Job(target=target, arguments=msgspec.Raw(arguments), context=context, deps=dict(deps or {})))
         if len(payload) > MAX_FRAME:
             raise InvalidInput(
@@ -276,7 +276,7 @@ class Worker(asyncio.Protocol):
         if failure.code == "result_unserializable":
             raise ResultUnserializable(failure.message)
         if failure.type == "MemoryError":
-            self._spoiled = True  # its heap is fragmented; the next call gets a new worker
+            self._spoiled = True  # its heap is fragmented; the next call gets a new tool process
         raise ToolFailed(failure)
 
     def pause(self) -> None:
@@ -307,7 +307,7 @@ class Worker(asyncio.Protocol):
         if not self._wire_closed.done():
             self._wire_closed.set_result(None)
         if not self._guard_gone.done() and not self._stopping:
-            # Usually the worker is dead, and its guard is about to report why. A live worker is of no use without its socket.
+            # Usually the child is dead, and its guard is about to report why. A live child is of no use without its socket.
             asyncio.get_running_loop().call_later(2.0, self._break_off)
 
     def _break_off(self) -> None:

@@ -26,7 +26,7 @@ from clicket.tools.place import placed
 __all__ = ["MAIN", "Target", "factories_for", "refuse_unguarded_main", "resolve", "resolve_factory", "target_of"]
 
 MAIN = "__clicket_main__"
-"""The name under which a worker runs the file of the runtime's `__main__`."""
+"""The name under which a tool process runs the file of the runtime's `__main__`."""
 
 _loading_main = False
 
@@ -140,12 +140,12 @@ def resolve_factory(target: Target) -> Any:
 
 @cache
 def resolve(target: Target) -> Any:
-    """The tool itself. Imported once per worker: later calls in the same worker see the same module and its state."""
+    """The tool itself. Imported once per child: later calls in the same tool process see the same module and its state."""
     module = _load(target)
     found = _follow(module, target.qualname)
     if not _is_tool(found):
         raise UsageError(
-            f"{target.module}.{target.qualname} is not a tool in the worker process. "
+            f"{target.module}.{target.qualname} is not a tool in the tool process. "
             "A tool with isolation='process' or 'ray' must be made by importing its module alone, without arguments or conditions."
         )
     return found
@@ -200,9 +200,9 @@ def _run_main(file: str) -> ModuleType:
 
 
 def refuse_unguarded_main() -> None:
-    """Stop a script without a main guard from starting workers that start workers."""
+    """Stop a script without a main guard from starting tool processes that start tool processes."""
     if _loading_main:
         raise UsageError(
-            "a worker process runs this script's file again to find its tools, and the script starts a runtime while it "
+            "a tool process runs this script's file again to find its tools, and the script starts a runtime while it "
             'does. Put the code that runs under `if __name__ == "__main__":`, or move the tools to a module.'
         )

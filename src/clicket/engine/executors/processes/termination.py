@@ -1,4 +1,4 @@
-"""When the worker must exit: after SIGTERM, and at once if it is a copy that a tool forked."""
+"""When the tool process must exit: after SIGTERM, and at once if it is a copy that a tool forked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _stopping = False
 
 
 def is_original() -> bool:
-    """Is this the worker, or a process that a tool forked from it?"""
+    """Is this the tool process, or a process that a tool forked from it?"""
     return os.getpid() == process_id
 
 
@@ -23,7 +23,7 @@ def is_stopping() -> bool:
 
 
 def check_process(error: BaseException | None = None) -> None:
-    """After a body: exit if the worker got SIGTERM, or if this is a forked copy, which must not answer a second time."""
+    """After a body: exit if the tool process got SIGTERM, or if this is a forked copy, which must not answer a second time."""
     if not is_original():
         if error is not None and not isinstance(error, SystemExit):
             traceback.print_exception(error)

@@ -15,8 +15,8 @@ else:
 
 __all__ = ["MARK", "Process", "bearers", "descendants", "end", "end_tree", "group", "identify", "is_alive", "send"]
 
-MARK = "CLICKET_WORKER"
-"""The environment variable that marks every process that a worker started, wherever it moved in the tree."""
+MARK = "CLICKET_TOOL_PROCESS"
+"""The environment variable that marks every process that a tool process started, wherever it moved in the tree."""
 
 
 class Process(NamedTuple):
@@ -35,7 +35,7 @@ def descendants(root: int) -> list[Process] | None:
 
 
 def bearers(token: str) -> list[Process]:
-    """Every living process whose environment has the worker's token: also a daemon that has left the tree."""
+    """Every living process whose environment has the tool process's token: also a daemon that has left the tree."""
     mark = f"{MARK}={token}".encode()
     found = []
     for pid, (_, started, dead) in process_table.processes().items():

@@ -1,4 +1,4 @@
-"""Frames between the runtime and a worker: a length, a kind, and JSON. Nothing that is read can name code to run,
+"""Frames between the runtime and a tool process: a length, a kind, and JSON. Nothing that is read can name code to run,
 except the target of a job, which only the runtime writes."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEADER = Layout("!IB")
 
 
 class Kind(IntEnum):
-    """The kind of a frame. The runtime sends `JOB`, the worker all others."""
+    """The kind of a frame. The runtime sends `JOB`, the tool process all others."""
 
     READY = 1
     JOB = 2

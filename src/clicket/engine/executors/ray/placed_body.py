@@ -15,7 +15,7 @@ from clicket.engine.executors.ray.attempts import BROKEN, CANCELLED, END, FRAMES
 from clicket.engine.executors.ray.cluster import Cluster, RayUnavailable
 from clicket.errors import ClicketError, InvalidInput, ResultUnserializable
 from clicket.model.codec import decode
-from clicket.system.bridge import Workers
+from clicket.system.bridge import ThreadPool
 
 __all__ = ["BodyLost", "PlacedBody"]
 
@@ -42,7 +42,7 @@ class BodyLost(ClicketError):
 class PlacedBody:
     """Made without any effect; `place` asks for resources, `run` lets the body go, `stop` ends it."""
 
-    def __init__(self, cluster: Cluster, threads: Workers, name: str) -> None:
+    def __init__(self, cluster: Cluster, threads: ThreadPool, name: str) -> None:
         self.name = name
         self._cluster = cluster
         self._threads = threads

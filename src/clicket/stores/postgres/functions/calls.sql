@@ -29,7 +29,7 @@ BEGIN
     givers := '{}';
     FOR unit IN SELECT * FROM json_to_recordset(units) AS u(
         id text, place text, thread text, caller text, tool text, expect integer, last integer, fence integer, state text,
-        created_at float8, ended_at float8, waiting_for text, request boolean, key bigint, owned boolean, priority bigint,
+        created_at float8, ended_at float8, waiting_for text, signal boolean, key bigint, owned boolean, priority bigint,
         size integer, artifacts json, claim boolean, queue text, request_id text, code text, unless_kind text, unless_hash text)
     LOOP
         its_body := substr(bodies, start, unit.size);
@@ -57,13 +57,13 @@ BEGIN
                 its_key := NULL;
             END IF;
         ELSIF unit.fence = -1 THEN
-            UPDATE calls c SET seq = unit.last, bytes = c.bytes + weight, request = c.request OR unit.request,
+            UPDATE calls c SET seq = unit.last, bytes = c.bytes + weight, signal = c.signal OR unit.signal,
                     owner = CASE WHEN unit.owned THEN c.owner END
                 WHERE c.key = unit.key AND c.seq = unit.expect RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
         ELSIF unit.claim THEN
             PERFORM FROM calls c WHERE c.key = unit.key AND c.owner IS NULL FOR UPDATE SKIP LOCKED;
             IF FOUND THEN
-                UPDATE calls c SET state = unit.state, seq = unit.last, bytes = c.bytes + weight, request = false,
+                UPDATE calls c SET state = unit.state, seq = unit.last, bytes = c.bytes + weight, signal = false,
                         waiting_for = unit.waiting_for, ended_at = unit.ended_at,
                         outcome = CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END, code = unit.code,
                         owner = CASE WHEN unit.owned THEN me END, fence = unit.fence, claims = c.claims + 1, taken_from = NULL,
@@ -75,7 +75,7 @@ BEGIN
                 its_key := NULL;
             END IF;
         ELSE
-            UPDATE calls c SET state = unit.state, seq = unit.last, bytes = c.bytes + weight, request = false,
+            UPDATE calls c SET state = unit.state, seq = unit.last, bytes = c.bytes + weight, signal = false,
                     waiting_for = unit.waiting_for, ended_at = unit.ended_at,
                     outcome = CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END, code = unit.code,
                     owner = CASE WHEN unit.owned THEN c.owner END, queue = coalesce(unit.queue, c.queue)

@@ -3,7 +3,7 @@
 -- A function in SQL would be parsed and planned at each call.
 CREATE FUNCTION take(me bigint, my_ticket bigint, keys bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE calls SET taken_from = owner, owner = me, fence = fence + 1, claims = claims + 1, request = false,
+    UPDATE calls SET taken_from = owner, owner = me, fence = fence + 1, claims = claims + 1, signal = false,
         ticket = my_ticket WHERE key = ANY (keys);
 END $$;
 
@@ -42,7 +42,7 @@ END $$;
 -- Keys of waiting calls: of each caller one, beginning after `last_caller` in the order of names, then of each a second. Within a
 -- caller the highest priority comes first, then the oldest, over all these queues. No more than `wanted` callers are looked at: those
 -- that come next. Of each caller a fair part is read first, and more only if other callers have too few.
-CREATE FUNCTION next_in_turn(queues text[], last_caller text, wanted integer) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION next_in_fair_order(queues text[], last_caller text, wanted integer) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
 DECLARE
     lines text[]; -- a queue and a caller in it, one after the other
     callers text[];
@@ -119,7 +119,7 @@ BEGIN
             ORDER BY c.priority DESC, c.key);
     END IF;
     IF cardinality(taken) = 0 THEN
-        chosen := next_in_turn(tools, last_caller, most * 4 + 16); -- more than wanted: others may be taking some of them now
+        chosen := next_in_fair_order(tools, last_caller, most * 4 + 16); -- more than wanted: others may be taking some of them now
         IF cardinality(chosen) = 0 THEN
             RETURN;
         END IF;

@@ -33,7 +33,7 @@ CREATE TABLE calls (
     taken_from bigint,
     ticket bigint, -- of the claim that took it: the answer to a claim may be lost
     waiting_for text COLLATE "C",
-    request boolean NOT NULL DEFAULT false,
+    signal boolean NOT NULL DEFAULT false,
     watched boolean NOT NULL DEFAULT false, -- somebody elsewhere follows its events, and wants to be told
     priority bigint NOT NULL,
     created_at float8 NOT NULL,

@@ -134,10 +134,10 @@ local function update()
   local is
   if claims then
     is = try('HMGET', row, 'id', 'thread', 'caller', 'created', 'seq', 'fence', 'state', 'owner', 'bytes', 'giver', 'ended',
-      'artifacts', 'request', 'waiting', 'watched', 'claims', 'queue')
+      'artifacts', 'signal', 'waiting', 'watched', 'claims', 'queue')
   else
     is = try('HMGET', row, 'id', 'thread', 'caller', 'created', 'seq', 'fence', 'state', 'owner', 'bytes', 'giver', 'ended',
-      'artifacts', 'request', 'waiting', 'watched')
+      'artifacts', 'signal', 'waiting', 'watched')
   end
   -- A key alone is no proof: a server that lost its last second gives the same numbers to other calls.
   if is.err or is[1] ~= id or is[2] ~= thread or is[3] ~= caller or is[4] ~= created then
@@ -169,7 +169,7 @@ local function update()
   end
   local outsider = fence == -1
   local decides = not outsider and not was_ended
-  local ends, request = decides and ended, is[13] or ''
+  local ends, signal = decides and ended, is[13] or ''
   if decides and state ~= is[7] then
     set(news, 'state', state)
   end
@@ -179,10 +179,10 @@ local function update()
     if not claims and not (ends and owner ~= '') then
       its_queue = call('HGET', row, 'queue')
     end
-    let_go(key, owner, queue_of(tool, its_queue), caller, request == '1')
+    let_go(key, owner, queue_of(tool, its_queue), caller, signal == '1')
     set(news, 'owner', '')
-    if request ~= '' then
-      set(news, 'request', '')
+    if signal ~= '' then
+      set(news, 'signal', '')
     end
     if ends then
       set(news, 'ended', ended)
@@ -190,11 +190,11 @@ local function update()
       hold_for(key, '', queue_of(tool, queue or its_queue), caller, priority)
     end
   elseif is_request and owner ~= '' then
-    call('SADD', base .. 'requests:' .. owner, key)
-    set(news, 'request', '1')
-  elseif request == '1' and not outsider then -- who writes on top of it has read it
-    call('SREM', base .. 'requests:' .. owner, key)
-    set(news, 'request', '')
+    call('SADD', base .. 'signals:' .. owner, key)
+    set(news, 'signal', '1')
+  elseif signal == '1' and not outsider then -- who writes on top of it has read it
+    call('SREM', base .. 'signals:' .. owner, key)
+    set(news, 'signal', '')
   end
   if decides then
     local waited, waits = is[14] or '', not ends and waiting or ''

@@ -158,7 +158,7 @@ local function let_go(key, owner, queue, caller, requested)
   else
     strike(base .. 'live:' .. owner, key)
     if requested then
-      call('SREM', base .. 'requests:' .. owner, key)
+      call('SREM', base .. 'signals:' .. owner, key)
     end
   end
 end

@@ -65,7 +65,7 @@ for n, dead in ipairs(ask.dead) do
   if agreed[n] and call('EXISTS', base .. 'live:' .. dead[1]) == 0 then
     call('SET', base .. 'left:' .. dead[1], call('HGET', meta, 'generation:' .. dead[1]) or 0, 'PX', 3600000)
     call('HDEL', meta, 'owner:' .. dead[1], 'renewed:' .. dead[1], 'generation:' .. dead[1])
-    call('DEL', base .. 'requests:' .. dead[1])
+    call('DEL', base .. 'signals:' .. dead[1])
     call('SREM', base .. 'owners', dead[1])
   end
 end

@@ -3,7 +3,7 @@ local before = ask.again and answered()
 if before then
   return cmsgpack.pack(before)
 end
-local taken, rows, waiting = {}, {}, next_in_turn(ask.tools, ask.last_caller, ask.limit)
+local taken, rows, waiting = {}, {}, next_in_fair_order(ask.tools, ask.last_caller, ask.limit)
 gather()
 for _, each in ipairs(waiting) do
   if #taken == ask.limit then

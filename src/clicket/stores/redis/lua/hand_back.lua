@@ -6,7 +6,7 @@ for _, key in ipairs(keys) do
     call('ZREM', base .. 'live:' .. ask.me, key)
   elseif row[1] == tostring(ask.me) and (row[2] or '') == '' then
     let_go(key, row[1], '', '', true)
-    call('HSET', base .. 'call:' .. key, 'owner', '', 'request', '')
+    call('HSET', base .. 'call:' .. key, 'owner', '', 'signal', '')
     hold_for(key, '', queue_of(row[3], row[5]), row[6] or '', tonumber(row[4]) or 0)
   else
     call('ZREM', base .. 'live:' .. ask.me, key)

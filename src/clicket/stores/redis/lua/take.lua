@@ -4,7 +4,7 @@ local me = tostring(ask.me)
 local function take(key, owner)
   -- Answers the call as `row_of` does; false: it cannot be taken.
   local name = base .. 'call:' .. key
-  local row = try('HMGET', name, 'fence', 'claims', 'tool', 'queue', 'caller', 'id', 'request')
+  local row = try('HMGET', name, 'fence', 'claims', 'tool', 'queue', 'caller', 'id', 'signal')
   if row.err or not row[1] and not row[3] then
     call('ZREM', base .. 'live:' .. owner, key) -- somebody spoiled it: it must not stand in the way of others
     return false
@@ -14,7 +14,7 @@ local function take(key, owner)
   if (row[7] or '') == '' then
     call('HSET', name, 'fence', fence, 'claims', claims, 'owner', me)
   else
-    call('HSET', name, 'fence', fence, 'claims', claims, 'owner', me, 'request', '')
+    call('HSET', name, 'fence', fence, 'claims', claims, 'owner', me, 'signal', '')
   end
   hold_for(key, me, '', '', 0)
   return with_units(key, {row[6], fence, claims, me}, owner)

@@ -1,6 +1,6 @@
 """The child's side: takes jobs one at a time, runs each in the main thread, sends back the output or the failure.
 
-The worker is kept for the next call. That call finds the modules imported and all other state of the process:
+The tool process is kept for the next call. That call finds the modules imported and all other state of the process:
 globals, the working directory, the environment, threads and child processes that a tool left running. Only the
 socket is protected: prints go to the runtime's stderr; a context that outlives its call sends nothing, nor does a forked copy.
 """
@@ -50,7 +50,7 @@ def work(fd: int, *, memory: int | None) -> NoReturn:
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else 1
     except (BrokenPipeError, ConnectionResetError):
-        pass  # the runtime has released this worker
+        pass  # the runtime has released this tool process
     _leave(status)
 
 

@@ -1,4 +1,4 @@
-"""Notices between stores over LISTEN and NOTIFY."""
+"""Messages between stores over LISTEN and NOTIFY."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class _Ear:
         store.on_hint = lambda kind, key: self.hints.append((kind, key))
 
     async def listens(self) -> None:
-        await until(lambda: self.store.notices.trouble is None)
-        self.store.notices.hear = lambda kind, key, body: self.bodies.append((kind, key, body))
+        await until(lambda: self.store.bus.trouble is None)
+        self.store.bus.hear = lambda kind, key, body: self.bodies.append((kind, key, body))
 
 
 async def test_others_hear_of_work_requests_slots_and_watched_events(make: Make) -> None:
@@ -33,9 +33,9 @@ async def test_others_hear_of_work_requests_slots_and_watched_events(make: Make)
         await append(two, waiting)
         await until(lambda: ("work", waiting.key) in ear.hints)
         first = await created(two, "a")
-        request = news(first, fence=-1, request=True)
+        request = news(first, fence=-1, signal=True)
         await append(one, request)
-        await until(lambda: ("request", first.key) in own.hints)
+        await until(lambda: ("signal", first.key) in own.hints)
         assert ("events", first.key) not in ear.hints, "no process follows the call"
         assert len(await one.events(first.key, "a", 0)) == 2
         after = news(request)
@@ -53,7 +53,7 @@ async def test_a_call_that_was_given_away_is_offered_to_one_worker_and_its_event
         for ear in (giver, worker, other):
             await ear.listens()
         given = creation("a")
-        given.owned, given.to = False, two.notices.me
+        given.owned, given.to = False, two.bus.me
         await append(one, given)
         await until(lambda: bool(worker.bodies))
         assert [(kind, key) for kind, key, _ in worker.bodies] == [("work", given.key)]
@@ -62,10 +62,10 @@ async def test_a_call_that_was_given_away_is_offered_to_one_worker_and_its_event
         assert await append(two, start) == [None]
         await until(lambda: bool(giver.bodies))
         assert [(kind, key) for kind, key, _ in giver.bodies] == [("events", given.key)]
-        assert (other.hints, other.bodies) == ([], []), "the other stores get no notice"
+        assert (other.hints, other.bodies) == ([], []), "the other stores get no message"
 
 
-async def test_many_notices_are_split_and_strange_ones_passed_over(make: Make, sql: Any) -> None:
+async def test_many_messages_are_split_and_strange_ones_passed_over(make: Make, sql: Any) -> None:
     store, other = make(), make()
     async with opened(lambda: store), opened(lambda: other):
         ear = _Ear(store)
@@ -74,17 +74,17 @@ async def test_many_notices_are_split_and_strange_ones_passed_over(make: Make, s
         ((channel,),) = sql(
             "SELECT DISTINCT substring(query FROM 'LISTEN \"(clicket [0-9a-f]+)\"') FROM pg_stat_activity "
             "WHERE query ~ 'LISTEN \"clicket' AND pid <> pg_backend_pid() AND query ~ %s",
-            f' {store.notices.me}"',
+            f' {store.bus.me}"',
         )
         sql("SELECT pg_notify(%s, %s)", channel, "rubbish 1 work x -5 work 7 events")
         sql("SELECT pg_notify(%s, %s)", channel, "0" * 32 + '[99,[["work",7]]]')
         for key in range(10**15, 10**15 + 2000):
-            other.notices.post("events", key)
+            other.bus.post("events", key)
         await until(lambda: len(ear.hints) >= 2000)
         assert sorted(ear.hints) == [("events", key) for key in range(10**15, 10**15 + 2000)]
 
 
-async def test_all_goes_on_without_notices_and_they_come_back(make: Make, sql: Any) -> None:
+async def test_all_goes_on_without_messages_and_they_come_back(make: Make, sql: Any) -> None:
     store, other = make(), make()
     async with opened(lambda: store), opened(lambda: other):
         ear = _Ear(store)
@@ -92,12 +92,12 @@ async def test_all_goes_on_without_notices_and_they_come_back(make: Make, sql: A
         await _Ear(other).listens()
         ended_ones = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%%LISTEN%%' AND pid <> pg_backend_pid()"
         assert sql(ended_ones)
-        await until(lambda: store.notices.trouble is not None)
+        await until(lambda: store.bus.trouble is not None)
         change = creation("a")
         change.owned = False
         assert await append(store, change) == [None]
         assert [c.id for c in await other.claim_waiting(ANY_TOOL, 1)] == ["a"]
-        await until(lambda: store.notices.trouble is None and other.notices.trouble is None)
+        await until(lambda: store.bus.trouble is None and other.bus.trouble is None)
         ear.hints.clear()
         await other.hand_back([change.key])
         await until(lambda: ("work", change.key) in ear.hints)
@@ -116,5 +116,5 @@ async def test_a_failing_listener_harms_no_other(make: Make) -> None:
 
         store.on_hint = on_hint
         for number in (1, 2):
-            other.notices.post("work", number)
+            other.bus.post("work", number)
             await until(lambda number=number: number in hints)  # type: ignore[misc]  # a default argument

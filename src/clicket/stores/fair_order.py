@@ -1,6 +1,6 @@
-"""Callers take turns when waiting calls are claimed, so that one caller's many calls do not delay another's first.
+"""Callers are served in a fair order when waiting calls are claimed, so that one caller's many calls do not delay another's first.
 
-The order itself is in each store: `memory_queues.py`, `sqlite/queues.py`, `redis/lua/in_turn.lua`, and `next_in_turn` in
+The order itself is in each store: `memory_queues.py`, `sqlite/queues.py`, `redis/lua/fair_order.lua`, and `next_in_fair_order` in
 `postgres/functions/claims.sql`. Here is what they share. Each store object remembers the caller that it served last, and goes on
 after it in the order of names. An index leads from caller to caller, so that a claim costs the same however many calls of one wait.
 """

@@ -24,13 +24,13 @@ if TYPE_CHECKING:  # each command imports only the one that it needs
     from clicket.runtime.reader import Reader
     from clicket.runtime.runtime import Runtime
 
-__all__ = ["Session", "find_call", "join_declared", "summary_of"]
+__all__ = ["Context", "find_call", "join_declared", "summary_of"]
 
 _MAX_MATCHES = 100
 _View = TypeVar("_View", "Runtime", "Reader")
 
 
-class Session:
+class Context:
     """The terminal, settings, tools and store of one command."""
 
     def __init__(self, terminal: Terminal, *, store: str | None = None, tools: Sequence[str] | None = None) -> None:

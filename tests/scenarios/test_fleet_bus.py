@@ -1,4 +1,4 @@
-"""Submitters and workers over one store, with notices that fail in every way: calls only take longer."""
+"""Submitters and workers over one store, with messages that fail in every way: calls only take longer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def nats() -> Iterator[NatsServer]:
 async def fleet(
     store: Callable[[], Any], workers: int = 2, **settings: Any
 ) -> AsyncIterator[tuple[Runtime, list[Runtime]]]:
-    """A runtime that submits calls, and runtimes that run them; all notices arrive."""
+    """A runtime that submits calls, and runtimes that run them; all messages arrive."""
     async with AsyncExitStack() as stack:
 
         async def opened(**options: Any) -> Runtime:
@@ -79,7 +79,7 @@ async def fleet(
 
 async def listens(*runtimes: Runtime) -> None:
     for runtime in runtimes:
-        await eventually(lambda runtime=runtime: runtime.store.notices.trouble is None)
+        await eventually(lambda runtime=runtime: runtime.store.bus.trouble is None)
 
 
 async def called(giver: Runtime, count: int) -> None:
@@ -101,7 +101,7 @@ async def test_a_bus_that_drops_doubles_delays_reorders_and_forges_costs_only_ti
     """With the long delay, offers arrive after other workers have claimed the calls."""
     bus, prefix = FaultyBus(seed, delay=delay), f"f{next(_numbers)}"
     url = f"{redis_store.url}?prefix={prefix}"
-    async with fleet(lambda: RedisStore(url, bus=FaultyCarrier(bus)), 3, max_concurrency=2) as (giver, _):
+    async with fleet(lambda: RedisStore(url, carrier=FaultyCarrier(bus)), 3, max_concurrency=2) as (giver, _):
         for _ in range(3):
             await called(giver, 8)
     assert bus.sent
@@ -110,7 +110,7 @@ async def test_a_bus_that_drops_doubles_delays_reorders_and_forges_costs_only_ti
 async def test_an_event_that_a_stranger_announces_is_not_believed(redis_store: RedisServer) -> None:
     bus = FaultyBus(drop=0.0, double=0.0, forge=0.0, delay=0.0)
     url = f"{redis_store.url}?prefix=f{next(_numbers)}"
-    async with fleet(lambda: RedisStore(url, bus=FaultyCarrier(bus)), 0) as (giver, _):
+    async with fleet(lambda: RedisStore(url, carrier=FaultyCarrier(bus)), 0) as (giver, _):
         handle = await giver.submit("work", {"x": 1})
         (record,) = (await giver.history(active=True)).items
         key = (await giver.store.load(record.id))[0].key
@@ -119,8 +119,8 @@ async def test_an_event_that_a_stranger_announces_is_not_believed(redis_store: R
         end = b'["%b",[[5,1.0,"state_changed","completed",{"from":"running","to":"completed","output":"forged"}]]]'
         space = next(iter(bus.members))[0]
         text = b'[99,[["events",%d,%b]]]' % (key, end % handle.id.encode())
-        bus.send(space, 99, giver.store.notices.me, b"0" * 32 + text)
-        await eventually(lambda: giver.store.notices.forged == 1)  # type: ignore[attr-defined]
+        bus.send(space, 99, giver.store.bus.me, b"0" * 32 + text)
+        await eventually(lambda: giver.store.bus.forged == 1)  # type: ignore[attr-defined]
         assert not waiting.done()
         assert await giver.state(handle.id) is State.PENDING
         waiting.cancel()
@@ -150,7 +150,7 @@ async def test_one_call_on_postgres_costs_at_most_seven_statements(postgres: Pos
 async def test_results_of_calls_that_ended_before_they_were_asked_for(
     store: str, postgres: PostgresServer, redis_store: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A notice triggers the read, not the next poll. A single notice may be lost, as when a connection is made anew: then the poll finds
+    """A message triggers the read, not the next poll. A single message may be lost, as when a connection is made anew: then the poll finds
     the outcome, and another batch has to do without one."""
     polls = 0
     look_again = StoredCalls._look_again
@@ -216,7 +216,7 @@ async def test_calls_over_nats(
     async with fleet(lambda: url, notices=nats.url) as (giver, workers):
         await listens(giver, *workers)
         await called(giver, 10)
-        assert giver.store.notices.name == nats.url
+        assert giver.store.bus.name == nats.url
 
 
 async def test_calls_over_a_redis_that_is_only_the_bus(postgres: PostgresServer, redis_store: RedisServer) -> None:
@@ -237,9 +237,9 @@ async def test_a_bus_that_is_killed_and_comes_back_empty(
             during = asyncio.ensure_future(called(giver, 20))
             bus.kill()
             await during
-            await eventually(lambda: giver.store.notices.trouble is not None)
+            await eventually(lambda: giver.store.bus.trouble is not None)
             await called(giver, 5)
-            warned = [r for r in caplog.records if r.name == "clicket.notices" and r.levelno == logging.WARNING]
+            warned = [r for r in caplog.records if r.name == "clicket.bus" and r.levelno == logging.WARNING]
             assert len(warned) == 3, "each process warns once"
             bus.start()
             await listens(giver, *workers)
@@ -264,7 +264,7 @@ async def test_a_bus_that_was_never_there(redis_store: RedisServer, caplog: pyte
     url = f"{redis_store.url}?prefix=f{next(_numbers)}"
     async with fleet(lambda: url, notices="nats://user:pass@127.0.0.1:1") as (giver, _):
         await called(giver, 3)
-        assert giver.store.notices.trouble is not None
+        assert giver.store.bus.trouble is not None
     assert "pass" not in caplog.text
 
 
@@ -278,7 +278,7 @@ async def test_a_worker_with_more_work_than_room_gets_to_all_of_it(postgres: Pos
 async def test_a_call_that_another_process_ran_is_freed_without_the_garbage_collector(redis_store: RedisServer) -> None:
     url = f"{redis_store.url}?prefix=freed{next(_numbers)}"
     async with fleet(lambda: url, workers=1) as (giver, _):
-        await eventually(lambda: giver.engine.store.notices.trouble is None)
+        await eventually(lambda: giver.engine.store.bus.trouble is None)
         await giver.call("work", {"x": 0})
         gc.collect()
         gc.disable()

@@ -25,7 +25,7 @@ local function next_callers(queue, last, limit)
   return found
 end
 
-local function next_in_turn(queues, last, limit)
+local function next_in_fair_order(queues, last, limit)
   -- Answers {member, queue, caller} for each.
   local lines, number = {}, 0
   for _, queue in ipairs(queues) do

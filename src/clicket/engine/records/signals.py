@@ -1,4 +1,4 @@
-"""Requests into calls that other processes own: a cancel, a decision, a late result, a resolution, a result from outside.
+"""Signals to calls that other processes own: a cancel, a decision, a late result, a resolution, a result from outside.
 
 Each is an event of the call.
 """
@@ -14,10 +14,10 @@ from clicket.model import Event, EventType, rows_of
 from clicket.model.output import plain_output
 from clicket.model.ports import Append, CallRow, Calls, Stored
 
-__all__ = ["Requests"]
+__all__ = ["Signals"]
 
 
-class Requests:
+class Signals:
     def __init__(self, store: Calls, journal: Journal) -> None:
         self._store = store
         self._journal = journal
@@ -47,7 +47,7 @@ class Requests:
         event = Event(stored.id, last.seq + 1, max(now, last.at), kind, last.state, data)
         row = CallRow(stored.id, thread, caller, first.data["tool"], first.at)
         change = Append(
-            row, last.seq, -1, rows_of([event]), last.state, key=stored.key, request=kind not in AFTER_THE_END
+            row, last.seq, -1, rows_of([event]), last.state, key=stored.key, signal=kind not in AFTER_THE_END
         )
         error = await self._journal.append(change)
         if error is None:
@@ -62,7 +62,7 @@ class Requests:
         return found[0]
 
     async def write_own(self, entry: Entry, kind: EventType, data: dict[str, Any]) -> None:
-        """As `write`, into a live call that is on record, and take in what other processes wrote: of requests that exclude each other the
+        """As `write`, into a live call that is on record, and take in what other processes wrote: of signals that exclude each other the
         first one counts."""
         await self._journal.flush(entry)
         found = await self._store.load(entry.id, entry.thread, entry.caller)

@@ -22,7 +22,7 @@ from clicket.interpreter.sandbox import frames
 SOURCE = Path(clicket.__file__).parent
 START = (
     "import os, sys; os.set_inheritable({commands}, False); os.set_inheritable({answers}, False); "
-    "sys.path.insert(0, {library!r}); from clicket.interpreter.inside.worker import main; "
+    "sys.path.insert(0, {library!r}); from clicket.interpreter.inside.command_loop import main; "
     "main({commands}, {answers}, {settings!r}, ['none'])"
 )
 
@@ -31,7 +31,7 @@ class BlockEnd(Exception):
     """The worker has closed the pipe."""
 
 
-class Worker:
+class SandboxProcess:
     def __init__(self, library: Path, work: Path, settings: dict[str, Any]) -> None:
         inside, self._commands = os.pipe()
         self._answers, outside = os.pipe()
@@ -160,11 +160,11 @@ def lay_out(folder: Path) -> Path:
 
 
 @contextmanager
-def started(library: Path, folder: Path, **settings: Any) -> Iterator[Worker]:
+def started(library: Path, folder: Path, **settings: Any) -> Iterator[SandboxProcess]:
     work = folder / "work"
     work.mkdir(exist_ok=True)
-    worker = Worker(library, work, settings)
+    child = SandboxProcess(library, work, settings)
     try:
-        yield worker
+        yield child
     finally:
-        worker.close()
+        child.close()

@@ -1,4 +1,4 @@
-"""The worker: reads one command at a time from the host and answers it, until the host closes the pipe or the program ends the
+"""Reads one command at a time from the host and answers it, until the host closes the pipe or the program ends the
 process. Answers stay within the host's limits; the process exits without exit handlers."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["main"]
 globals()["__builtins__"] = BUILTINS
 
 BROKEN = 70
-"""The exit status when the program has broken the worker itself."""
+"""The exit status when the program has broken the child itself."""
 
 _MAX_FONT_LIST = 8 * 1024 * 1024
 
@@ -48,13 +48,13 @@ def main(commands: int, answers: int, settings: dict[str, Any], layers: list[str
     """Never returns."""
     status, leave = BROKEN, _exit  # a local name: the program may empty our modules
     try:
-        Worker(commands, answers, settings).serve(layers)
+        CommandLoop(commands, answers, settings).serve(layers)
         status = 0
     finally:
         leave(status)
 
 
-class Worker:
+class CommandLoop:
     def __init__(self, commands: int, answers: int, settings: dict[str, Any]) -> None:
         home = posix.getcwd()
         self._commands, self._answers = commands, answers
@@ -279,7 +279,7 @@ _code_of: Callable[[Any], Any] = vars(SystemExit)["code"].__get__
 
 
 def _remove_own_path() -> None:
-    """The program cannot import from the folder with the worker's modules."""
+    """The program cannot import from the folder with the child's modules."""
     root = __file__.rsplit("/clicket/", 1)[0]
     sys.path[:] = [entry for entry in sys.path if entry != root]
 

@@ -20,7 +20,7 @@ from clicket.stores.redis.connection import Command, ConnectionPool, packed, ref
 from clicket.stores.redis.scripts import script
 from clicket.stores.remote import Lost, retry_while_lost
 
-__all__ = ["Session"]
+__all__ = ["ScriptClient"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -29,7 +29,7 @@ class Superseded(Lost):
     """The server refused a question as it came from before a connection was given up. It is asked again."""
 
 
-class Session:
+class ScriptClient:
     """`me` and `store` are known once the store is open."""
 
     def __init__(self, address: Address, owner: Owner, timeout: float) -> None:

@@ -1,6 +1,6 @@
-"""Handles messages of other processes: hints of the store, and notices with a body.
+"""Handles messages of other processes: hints of the store, and messages with a body.
 
-A message decides nothing. A hint makes a part look at the store sooner; what a notice says is checked by the next commit.
+A message decides nothing. A hint makes a part look at the store sooner; what a message says is checked by the next commit.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from clicket.engine.fleet.placement import Placement
 from clicket.engine.recovery.chores import Chores
 from clicket.model import load_events
 
-__all__ = ["NoticeHandler"]
+__all__ = ["BusHandler"]
 
 _decode_events = msgspec.json.Decoder(tuple[str, msgspec.Raw]).decode
 """The call's id, and a unit of its events as it is stored."""
 
 
-class NoticeHandler:
+class BusHandler:
     def __init__(self, core: Core, chores: Chores, placement: Placement, offers: Offers) -> None:
         self._stored_calls = core.stored_calls
         self._hub = core.hub
@@ -41,11 +41,11 @@ class NoticeHandler:
         if kind in ("slot", "any"):
             self._gate.look_again()
             self._flights.slot_freed()
-        if kind in ("request", "any"):
-            self._chores.read_requests_soon()
+        if kind in ("signal", "any"):
+            self._chores.read_signals_soon()
 
-    def on_notice(self, kind: str, key: int, body: bytes) -> None:
-        """A notice with a body, signed by a process of this store."""
+    def on_message(self, kind: str, key: int, body: bytes) -> None:
+        """A message with a body, signed by a process of this store."""
         if kind == "events":
             self._on_events(key, body)
         elif kind == "work":

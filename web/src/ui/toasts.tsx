@@ -3,32 +3,32 @@ import { signal } from "@preact/signals";
 import { t } from "../i18n";
 import { Icon } from "./icon";
 
-interface Notice {
+interface Toast {
   id: number;
   text: string;
   tone: "good" | "bad";
 }
 
-const notices = signal<Notice[]>([]);
+const toasts = signal<Toast[]>([]);
 let next = 1;
 
 export function notify(text: string, tone: "good" | "bad" = "good"): void {
   const id = next++;
-  notices.value = [...notices.value.slice(-3), { id, text, tone }];
+  toasts.value = [...toasts.value.slice(-3), { id, text, tone }];
   setTimeout(() => dismiss(id), tone === "bad" ? 12_000 : 5_000);
 }
 
 function dismiss(id: number): void {
-  notices.value = notices.value.filter((notice) => notice.id !== id);
+  toasts.value = toasts.value.filter((toast) => toast.id !== id);
 }
 
-export function Notices() {
+export function Toasts() {
   return (
-    <div class="notices" role="status" aria-live="polite">
-      {notices.value.map((notice) => (
-        <div key={notice.id} class="notice" data-tone={notice.tone}>
-          <span>{notice.text}</span>
-          <button class="plain square" aria-label={t("close")} onClick={() => dismiss(notice.id)}><Icon name="close" /></button>
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.value.map((toast) => (
+        <div key={toast.id} class="toast" data-tone={toast.tone}>
+          <span>{toast.text}</span>
+          <button class="plain square" aria-label={t("close")} onClick={() => dismiss(toast.id)}><Icon name="close" /></button>
         </div>
       ))}
     </div>

@@ -10,6 +10,7 @@ import pytest
 from tests.scenarios.kit import sqlite_url
 
 from clicket import Runtime, Settings, tool
+from clicket.engine.drive.draining import Draining
 from clicket.errors import StoreUnavailable
 from clicket.stores.sqlite import SqliteStore
 from clicket.testing import StepClock, with_clock
@@ -74,3 +75,39 @@ async def test_callers_learn_it_at_once_and_nothing_waits_for_it(
         "events of running calls can be stored again",
         "events of running calls cannot be stored",
     ]
+
+
+async def test_a_drained_worker_waits_for_room_without_spinning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, looks, wait_for = asyncio.Event(), 0, Draining._wait_for
+
+    @tool
+    async def write() -> str:
+        await go.wait()
+        return "x" * 100_000
+
+    async def counted(draining: Draining, calls: Any) -> None:
+        nonlocal looks
+        looks += 1
+        await wait_for(draining, calls)
+
+    monkeypatch.setattr(Draining, "_wait_for", counted)
+    made, clock = Runtime([write], settings=Settings(store=sqlite_url(tmp_path))), StepClock()
+    async with with_clock(made, clock) as rt, asyncio.timeout(HANGS):
+        handle = await rt.submit("write", id="c")
+        await rt.workers.drain(rt.workers.id)
+        while rt.workers.state != "draining":
+            await clock.run(1.0)
+        fill(rt.store)
+        go.set()
+        with pytest.raises(StoreUnavailable, match="The disk is full"):
+            await handle.result()
+        drained = asyncio.create_task(rt.workers.until_drained())
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        assert looks == 1, "the clock stands still"
+        make_room(rt.store)
+        while not drained.done():
+            await clock.run(0.1)
+            await asyncio.sleep(0.001)

@@ -73,7 +73,9 @@ class Draining:
         """Wait until one of the calls has ended here, or for a moment: a call may also begin to wait for a person."""
         ends = [asyncio.ensure_future(self._ending.outcome(call)) for call in calls]
         try:
-            await asyncio.wait(ends, timeout=_LOOK_AGAIN * 5, return_when=asyncio.FIRST_COMPLETED)
+            over, _ = await asyncio.wait(ends, timeout=_LOOK_AGAIN * 5, return_when=asyncio.FIRST_COMPLETED)
+            if any(end.exception() for end in over):  # its end cannot be stored now, which is said at once
+                await sleep(self._clock, _LOOK_AGAIN)
         finally:
             for end in ends:
                 end.cancel()

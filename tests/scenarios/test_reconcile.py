@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.held_store import HeldStore
 from tests.kit.waiting import eventually
 from tests.scenarios.kit import assert_sound, make, sqlite_url
 
@@ -199,6 +200,32 @@ async def test_a_cancel_waits_for_the_check(tmp_path: Path) -> None:
     async with make(ALL, url) as rt:
         await rt.cancel("c")
         assert (await settled(rt)).state is State.COMPLETED, "it happened, whatever the caller wants"
+
+
+async def test_a_cancel_counts_that_comes_while_the_answer_of_the_check_is_written(tmp_path: Path) -> None:
+    store = HeldStore(tmp_path / "calls.db")
+
+    async def check_slowly(call: CallInDoubt, ctx: ToolContext) -> Any:
+        store.holds = call.id if call.attempt == 1 else ""
+        return DidNotHappen()
+
+    @tool(reconcile=check_slowly, timeout=0.05, max_retries=2)
+    async def hang() -> None:
+        await asyncio.sleep(60)
+
+    async with Runtime([hang], store=store) as rt:
+        await rt.submit("hang", id="c")
+        await store.reached.wait()
+        cancel = asyncio.create_task(rt.cancel("c"))
+        await eventually(lambda: rt.engine.live.named("c")[0].entry.has_staged)
+        store.pass_on()
+        await store.reached.wait()  # the answer is durable, and the cancel is on its way
+        for _ in range(20):
+            await asyncio.sleep(0)
+        store.let_go()
+        assert await cancel
+        record = await settled(rt)
+        assert (record.state, len(record.attempts)) == (State.CANCELLED, 1)
 
 
 async def test_a_timeout_is_checked_too() -> None:

@@ -133,7 +133,8 @@ class Reconciling:
                 if number <= options.max_retries:
                     ended["delay"] = backoff(number, options, error or TimeoutError(), self._chance)
             self._journal.record(entry, "reconcile_ended", ended)
-            await self._journal.flush(entry)
+            while not entry.is_idle:  # what follows reads a cancel that comes meanwhile from the record
+                await self._journal.flush(entry)
             if found is not None:
                 break
             if "delay" in ended:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.held_store import HeldStore
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, Says
@@ -14,7 +15,9 @@ from tests.scenarios.kit import make
 
 from clicket import Runtime
 from clicket.agents import AgentBusy, Check, ReActAgent, Refuse
+from clicket.agents.entries import Ended
 from clicket.agents.mailbox import Mailbox, QueuedMessage
+from clicket.agents.turn import Turn
 from clicket.errors import Conflict, QueueFull, UsageError
 from clicket.model.chat import ChatRequest
 from clicket.testing import ScriptedModel
@@ -357,3 +360,32 @@ async def test_a_heard_message_is_in_no_other_turn_although_its_turn_ends_before
         await have_ended(agent, 2)
         written = [turn.as_written for turn in (await agent.history("t")).turns]
         assert [messages[0].content for messages in written] == ["first", "last"]
+
+
+async def test_a_heard_message_waits_until_it_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The turn that heard it is stopped before that is durable: if its process dies now, another turn reads the message."""
+    asked, ends, store, write = Gate(), asyncio.Event(), HeldStore(tmp_path / "calls.db"), Turn.write
+
+    async def answer(request: ChatRequest) -> Any:
+        await asked()
+        store.holds = "turn-1"
+        return [("echo", '{"text": "a"}')]
+
+    def noted(turn: Turn, text: str, entry: Any, *rest: Any, **named: Any) -> None:
+        write(turn, text, entry, *rest, **named)
+        if isinstance(entry, Ended):
+            ends.set()
+
+    monkeypatch.setattr(Turn, "write", noted)
+    async with Runtime([echo], store=store) as rt:
+        agent = ReActAgent(rt, Says(answer))
+        await agent.begin("first", thread="t")
+        await asked.reached.wait()
+        await agent.send("and quickly", thread="t", when="now", id="n")
+        asked.open()
+        await store.reached.wait()
+        stop = asyncio.create_task(agent.stop("t"))
+        await ends.wait()
+        assert [message.id for message in await agent.queued("t")] == ["n"]
+        store.let_go()
+        assert await stop

@@ -289,7 +289,7 @@ class Threads:
             error = "" if cancelled else _reason(record)
             ending = ending_of(on_record, self._limits, record.updated_at, error)
         begun = on_record.begun or _begun_by(record)
-        await Mailbox(self.agent).remove(self.host, thread, on_record.heard)
+        await Mailbox(self.agent).remove(self.host, thread, [*filter(None, (begun.id,)), *on_record.heard])
         document = document_of(number, begun.message, on_record, ending, begun.id, begun.files)
         return await self.memory.save(self.host, thread, document)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import pairwise
@@ -145,7 +145,7 @@ class TurnLifecycle:
         record = TurnRecord(log.entries)
         if done is None and record.ended is not None:  # its process died before it saved the turn
             done = document_of(number, message, TurnRecord(log.shown_entries), record.ended, id, files)
-            await self._taken(host, Outages(host, log), thread, record.heard)
+            await self._taken(host, Outages(host, log), thread, id, record.heard)
         if done is not None:  # it had ended when its process died
             done = await self._memory.save(host, thread, done)
             known = await self._memory.load(host, thread)
@@ -497,10 +497,6 @@ class TurnLifecycle:
             messages = [mask.message(message) for message in messages]
         document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending), turn.id, turn.unread)
         cancelled = await _flush_spend(turn)
-        # Before the turn is saved: then no message of the queue is on record in an earlier turn. One that was heard before a crash may not
-        # have been reached again.
-        if heard := [*filter(None, (turn.id,)), *turn.record.heard, *turn.heard]:
-            await self._taken(turn.host, turn.outages(), turn.thread, heard)
         turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
         document = await self._saved(turn, document, state)
         if cancelled is not None:
@@ -524,15 +520,19 @@ class TurnLifecycle:
             raise stop
         return saved
 
-    async def _taken(self, host: AgentHost, outages: Outages, thread: str, ids: Sequence[str]) -> None:
-        """Remove messages from the thread's queue that the turn has taken."""
-        remove = partial(Mailbox(self.identity.name).remove, host, thread, ids)
+    async def _taken(self, host: AgentHost, outages: Outages, thread: str, id: str, heard: Iterable[str]) -> None:
+        """Remove messages from the thread's queue that the turn has taken: once they are on record in it, or a crash loses them, and before
+        the turn is saved: then no message of the queue is in an earlier turn."""
+        remove = partial(Mailbox(self.identity.name).remove, host, thread, [*filter(None, (id,)), *heard])
         try:
             await remove()
         except StoreUnavailable as error:
             await outages.through(remove, error)
 
     async def _save(self, turn: Turn, document: TurnDocument) -> TurnDocument:
+        # A message that was heard before a crash may not have been reached again.
+        heard = (*turn.record.heard, *turn.heard)
+        await self._taken(turn.host, turn.outages(), turn.thread, turn.id, heard)
         save = partial(self._memory.save, turn.host, turn.thread, document)
         try:
             return await save()

@@ -389,3 +389,48 @@ async def test_a_heard_message_waits_until_it_is_on_record(tmp_path: Path, monke
         assert [message.id for message in await agent.queued("t")] == ["n"]
         store.let_go()
         assert await stop
+
+
+@pytest.mark.parametrize("pause", ["is_held", "take"])
+async def test_a_message_that_is_heard_just_before_it_would_begin_a_turn_begins_none(
+    store: str, monkeypatch: pytest.MonkeyPatch, pause: str
+) -> None:
+    """A sender has looked at the queue, or has marked the message as taken, and is slow. A whole turn comes first, which hears it."""
+    gate, first, second, original = Gate(), Gate(), Gate(), getattr(Mailbox, pause)
+
+    async def slow(mailbox: Mailbox, host: Any, about: Any) -> Any:
+        found = await original(mailbox, host, about)
+        if not gate.reached.is_set():
+            await gate()
+        return found
+
+    async def answer(request: ChatRequest) -> Any:
+        await (second if "and quickly" in said(request) else first)()
+        return answering(request) if second.reached.is_set() else [("echo", '{"text": "a"}')]
+
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, Says(answer))
+
+        async def send() -> None:
+            await agent.send("and quickly", thread="t", when="now", id="n")
+
+        if pause == "is_held":  # the turn has heard it when it is sent again
+            await agent.begin("first", thread="t")
+            await first.reached.wait()
+            await send()
+            first.open()
+            await second.reached.wait()
+        monkeypatch.setattr(Mailbox, pause, slow)
+        sending = asyncio.create_task(send())
+        await gate.reached.wait()
+        if pause == "take":
+            await agent.begin("first", thread="t")
+            await second.reached.wait()
+        second.open()
+        await have_ended(agent, 1)
+        gate.open()
+        await sending
+        assert await agent.queued("t") == []
+        await agent.run("last", thread="t")
+        written = [said.content for turn in (await agent.history("t")).turns for said in turn.messages]
+        assert written.count("and quickly") == 1

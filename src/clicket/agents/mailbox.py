@@ -130,9 +130,7 @@ class Mailbox:
                 await host.records.delete_document(QUEUE, message.key)
 
     async def take(self, host: AgentHost, message: QueuedMessage) -> bool:
-        """Before a turn takes it: of this and `take_back` one counts. False: it was taken back, or has changed; look again."""
-        if message.taken:
-            return True
+        """Before a turn takes it: of this and `take_back` one counts. False: it has changed, or has left the queue; look again."""
         body = encode(msgspec.structs.replace(message, taken=True, key="", version=0))
         return await host.records.put_document(
             QUEUE, message.key, host.protect(QUEUE, message.key, body), message.version

@@ -32,14 +32,18 @@ async def begin(
     thread: str,
     given: Taking,
     frontend: Sequence[ToolOffer] = (),
+    only: int = 0,
 ) -> int:
-    """The number of the turn that a message begins, or began before, once it is durable. See `Agent.begin`."""
+    """The number of the turn that a message begins, or began before, once it is durable. See `Agent.begin`. `only`: it may begin the turn
+    of this number, and no later one; else `AgentBusy`."""
     while True:
         number = await threads.next(thread)
         run = wanted.run or new_id()
         known = await earlier(tool, threads, wanted, thread, number)
         if known is not None:
             return known
+        if only not in (0, number):
+            raise AgentBusy(f"turn {only} of thread {thread!r} began with another message.")
         await refuse_lacking(lifecycle, threads, thread, number, given)
         is_first = run not in tool.starting  # else the same request came twice at once
         tool.expect(run, lifecycle, given.values)
@@ -130,10 +134,11 @@ async def work_off(tool: TurnTool, host: AgentHost, thread: str) -> dict[str, in
         given = Taking(options_in(first.options), NO_VALUES)
         if lacking_dep(tool.latest, own, given):  # a process that has the dep begins it
             return taken
+        # It waits still, so no turn that has ended has heard it; nor has a later one, if it begins the next.
         if not await tool.mailbox.take(host, first):
             continue
         try:
-            taken[first.id] = await begin(tool, threads, tool.latest, wanted, thread, given)
+            taken[first.id] = await begin(tool, threads, tool.latest, wanted, thread, given, only=head.turns + 1)
         except AgentBusy:  # another process was quicker
             return taken
         except (

@@ -4,18 +4,22 @@ twice."""
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.held_store import HeldStore
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, Joins, Says, asks, assert_events_in_order, called, check_legal, check_pairs
 from tests.scenarios.kit import make
 
 from clicket import Policy, Runtime, State, tool
-from clicket.agents import AgentBusy, AgentEvent, AgentState, ReActAgent
+from clicket.agents import AgentBusy, AgentEvent, AgentResult, AgentState, Middleware, ReActAgent
 from clicket.agents.context_window import ContextWindow
+from clicket.agents.entries import Ended
 from clicket.agents.memory import Memory
+from clicket.agents.turn import Turn
 from clicket.engine.lifecycle.running import Running
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
@@ -209,6 +213,94 @@ async def test_a_stop_while_a_hook_runs_leaves_what_was(store: str, waited: bool
             assert (view.turns, view.stopped) == (1, stopped)
             assert (await agent.messages(thread))[0].content == "go"
             assert (await ReActAgent(rt, ScriptedModel(["fine"])).run("again", thread=thread)).turn == 2
+
+
+async def test_a_turn_whose_end_is_on_record_is_saved_with_that_end_and_decides_nothing_again(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process did not come to save it, and another one takes it over. A hook that ran again would let a stop end it."""
+    gate, again, save = Gate(), Gate(), Memory.save
+
+    async def slow(self: Memory, *given: Any) -> Any:
+        if not gate.reached.is_set():
+            await gate()
+        return await save(self, *given)
+
+    class Waits(Middleware):
+        async def at_end(self, turn: Turn, result: AgentResult) -> None:  # type: ignore[override]
+            if gate.reached.is_set():
+                await again()
+
+    monkeypatch.setattr(Memory, "save", slow)
+    async with make([echo], sqlite) as rt, make([echo], sqlite) as other:
+        await ReActAgent(rt, ScriptedModel(["done"]), middleware=[Waits()]).begin("go", thread="t")
+        await gate.reached.wait()
+        agent = ReActAgent(other, ScriptedModel([]), middleware=[Waits()])
+        await _hand_over(rt)
+        await other.recover()
+        await eventually(lambda: _over_or(again, agent))
+        await agent.stop("t")
+        await eventually(lambda: _over(agent, "t"))
+        view = await agent.look("t")
+        assert (view.stopped, view.text, view.turns) == ("finished", "done", 1)
+        gate.open()
+
+
+@pytest.mark.parametrize("owner", ["it", "another"])
+async def test_a_turn_that_is_stopped_while_its_end_is_written_is_saved_when_that_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    """And by its owner alone."""
+    ends, gate, write, save, early = asyncio.Event(), Gate(), Turn.write, Memory.save, list[str]()
+    store = HeldStore(tmp_path / "calls.db")
+
+    def noted(turn: Turn, text: str, entry: Any, *rest: Any, **named: Any) -> None:
+        write(turn, text, entry, *rest, **named)
+        if isinstance(entry, Ended):
+            ends.set()
+
+    async def watched(self: Memory, host: Any, thread: str, document: Any) -> Any:
+        early.extend([document.text] if store.holds else ())
+        return await save(self, host, thread, document)
+
+    async def answer(_: ChatRequest) -> str:
+        store.holds = "turn-1"
+        return "done"
+
+    async def answer_there(_: ChatRequest) -> str:
+        await gate()
+        return "done there"
+
+    monkeypatch.setattr(Turn, "write", noted)
+    monkeypatch.setattr(Memory, "save", watched)
+    async with Runtime([echo], store=store) as rt, make([echo], store.url) as other:
+        agent, there = ReActAgent(rt, Says(answer)), ReActAgent(other, Says(answer_there))
+        await agent.begin("go", thread="t")
+        await ends.wait()
+        (call,) = rt.engine.live.named("turn-1")
+        if owner == "another":
+            await _hand_over(rt)
+            await other.recover()
+            await gate.reached.wait()
+        stop = asyncio.create_task(agent.stop("t"))
+        await eventually(lambda: call.stopping == "cancel")
+        assert early == []
+        store.let_go()
+        gate.open()
+        await stop
+        await eventually(lambda: _over(there, "t"))
+        assert (await there.look("t")).turns == 1
+
+
+async def _over_or(gate: Gate, agent: ReActAgent) -> Any:
+    return gate.reached.is_set() or await _over(agent, "t")
+
+
+async def _hand_over(rt: Runtime) -> None:
+    """As if its lease had run out: another process may claim the turn."""
+    stored = (await rt.store.load("turn-1", "agent:react/t", ""))[0]
+    rt.stop_claiming()
+    await rt.store.hand_back([stored.key])
 
 
 # Closing.
@@ -451,10 +543,7 @@ async def test_a_turn_that_another_process_took_over_is_left_to_it(sqlite: str, 
             return "the other's"
 
         agent = ReActAgent(other, Says(own))
-        # As if its lease had expired: the other process claims the call, with a new fence.
-        stored = (await rt.store.load("turn-1", "agent:react/t", ""))[0]
-        rt.stop_claiming()
-        await rt.store.hand_back([stored.key])
+        await _hand_over(rt)
         await other.recover()
         await other_gate.reached.wait()
         resumed = asyncio.create_task(agent.wait("t"))

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from tests.simulation.conversations import DIED
 from tests.simulation.loop import NODE
 from tests.simulation.scene import Scene, scene
 from tests.simulation.team import Request
 
 from clicket import RetryableError, Runtime, ToolCall
 from clicket.agents import Ask, Change, Check, Edit, Middleware, ReActAgent, Refuse
+from clicket.errors import ClicketError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolUse, Usage
 from clicket.models import Fallback
 
@@ -179,7 +181,11 @@ class Clerks:
         message.began_at = min(message.began_at, self._world.now)
         clerk = member.team.clerk
         if message.when == "run":
-            await clerk.run(message.text, thread=message.thread, id=message.id)
+            try:
+                await clerk.run(message.text, thread=message.thread, id=message.id)
+            except ClicketError as error:
+                if DIED not in error.message:
+                    raise
         else:
             await clerk.send(message.text, thread=message.thread, when=message.when, id=message.id)
         self._world.tell("client", f"{message.id} is stored")

@@ -8,11 +8,15 @@ from tests.simulation.servers import SERVED
 from tests.simulation.team import make_script
 
 from clicket.agents import Agent
+from clicket.errors import ClicketError
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster, Member
 
-__all__ = ["Conversations", "Message"]
+__all__ = ["DIED", "Conversations", "Message"]
+
+DIED = "its process died too often"
+"""In the error of a turn that was under way whenever a tool killed its process."""
 
 
 class Message:
@@ -94,8 +98,14 @@ class Conversations:
             self._cluster.clients.do(member, self._run(member, message), message.id)
 
     async def _run(self, member: Member, message: Message) -> None:
-        result = await self._agent(member, message).run(message.text, thread=message.thread, id=message.id)
-        self.answered(message, result.text, result.stopped)
+        try:
+            result = await self._agent(member, message).run(message.text, thread=message.thread, id=message.id)
+        except ClicketError as error:
+            if DIED not in error.message:
+                raise
+            self.answered(message, "", "error")
+        else:
+            self.answered(message, result.text, result.stopped)
 
     def answered(self, message: Message, text: str, stopped: str) -> None:
         self._world.tell("client", f"message {message.id} is answered: {text} ({stopped})")

@@ -238,7 +238,8 @@ def _forget(cluster: Cluster, seen: _Content, left: _Content) -> None:
     Of each call that has lost events the outside forgets exactly what those events said: acknowledgements of its creation, outcome, cancels
     and decisions, and events that were seen; runs and effects of attempts whose start was lost, which may happen again; what another system
     was told, and what it said; the answer to a message whose turn had ended; and that
-    credentials were revoked. All else is judged as if no power had been lost. Answers that were under way over HTTP do not arrive.
+    credentials were revoked; of messages that wait for a turn, that they were stored or taken back. All else is judged as if no power had
+    been lost. Answers that were under way over HTTP do not arrive.
     """
     scene = cluster.scene
     for key, before in seen.calls.items():
@@ -264,6 +265,8 @@ def _forget(cluster: Cluster, seen: _Content, left: _Content) -> None:
                         message.answers.clear()
     for token in cluster.holders.put_tokens:
         token.gone_at = None
+    for sent in cluster.clerks.sent:
+        sent.held_at = sent.taken_back = None
     if seen.schedules > left.schedules:
         scene.scheduled_at = None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tests.crash.judge import Ack
+from tests.simulation.conversations import DIED
 from tests.simulation.servers import JUDGES, Answer, Connection, key_of
 
 from clicket import State
@@ -217,6 +218,9 @@ class HttpClients:
             answer = await self._ask("POST", f"/agents/{message.thread}/messages", message.caller, body)
             if answer is not None and answer.status == 200:
                 self._cluster.conversations.answered(message, answer.body["text"], answer.body["stopped"])
+                return
+            if answer is not None and DIED in str(answer.body):
+                self._cluster.conversations.answered(message, "", "error")
                 return
             if answer is not None and answer.status not in (202, 409, *_LATER):
                 self._unexpected(message.id, answer)

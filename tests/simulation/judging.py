@@ -428,7 +428,7 @@ def a_webhook_has_one_id(cluster: Cluster, records: list[Record]) -> Wrong:
 
 def messages_are_answered(cluster: Cluster, records: list[Record]) -> Wrong:
     """Each message has one turn, which finishes, and every answer to it is the same. A planner whose model asks for the same step again
-    and again is stopped."""
+    and again is stopped; a turn whose process a tool kills each time fails."""
     turns = Counter(
         (record.tool, record.arguments.get("thread"), record.arguments.get("id"))
         for record in records
@@ -444,6 +444,8 @@ def messages_are_answered(cluster: Cluster, records: list[Record]) -> Wrong:
         ends = {"finished", *(["budget"] if cluster.has_small_budgets else []), *(["cancelled"] if stopped else [])}
         if message.agent == "planner":
             ends.add("repeated")
+        if cluster.faults["killed by its tool"]:
+            ends.add("error")
         if message.answers and message.answers[0][1] not in ends:
             yield f"message {message.id} ended as {message.answers[0]}"
 

@@ -128,7 +128,7 @@ def test_the_values_of_the_manifests_are_accepted() -> None:
             assert Settings.load(environ=environment_of(container), file=None).store.startswith("postgresql://")
     environ = environment_in("systemd/environment")
     assert Settings.load(environ=environ).tools == ("/srv/clicket/tools.py",)
-    assert Settings.load(environ={**environ, **environment_in("systemd/server-environment")}).allowed_hosts
+    assert Settings.load(environ={**environ, **environment_in("systemd/server-environment")}).server.allowed_hosts
 
 
 # What each process needs, and no more.

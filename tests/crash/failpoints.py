@@ -49,7 +49,7 @@ _PLACES: dict[str, tuple[str, int]] = {
     "decide": ("clicket.engine.lifecycle.approvals:Approvals.apply", 1),
     "give away": ("clicket.engine.lifecycle.handover:HandOver.give_away", 3),
     "hand back": ("clicket.engine.lifecycle.handover:HandOver.close_started", 1),
-    "ask others": ("clicket.engine.records.signals:Requests.write", 1),
+    "ask others": ("clicket.engine.records.signals:Signals.write", 1),
     "cancel": ("clicket.engine.lifecycle.stopping:Stopping.cancel", 1),
     "run": ("clicket.engine.lifecycle.runner:Runner.run", 5),
     "next attempt": ("clicket.engine.lifecycle.runner:Runner.begin", 2),

@@ -168,7 +168,7 @@ async def test_killed_again_and_again(served: tuple[Row, Fresh], nest: Nest, tmp
     whole = await undisturbed(at(store, tmp_path / "whole"))
     place = at(store, tmp_path / "killed")
     deaths = [Death(at=9 + number % 2, side=("before", "after")[number % 2]) for number in range(12)]
-    assert await killed_at(nest, place, deaths, whole, "run") > place.settings().max_claims
+    assert await killed_at(nest, place, deaths, whole, "run") > place.settings().limits.max_claims
 
 
 async def closed_everywhere(nest: Nest, fresh: Fresh, folder: Path, one_of: int) -> None:

@@ -182,7 +182,7 @@ async def test_approved_days_after_its_process_died(place: Place, nest: Nest, ap
 
 @on_each_store
 async def test_killed_more_often_than_a_call_may_be_while_a_person_thinks(place: Place, nest: Nest) -> None:
-    for _ in range(2 * place.settings().max_claims + 1):
+    for _ in range(2 * place.settings().limits.max_claims + 1):
         await killed(nest, place, "approval", early=True)
     async with Runtime([], settings=place.settings()) as rt:
         assert await rt.approve("react.1.1.2", thread=thread_of(place))
@@ -194,13 +194,13 @@ async def test_killed_more_often_than_a_call_may_be_while_a_person_thinks(place:
 async def test_a_tool_that_kills_its_process_is_given_up_and_the_turn_is_not(
     place: Place, nest: Nest, early: bool
 ) -> None:
-    for _ in range(place.settings().max_claims):
+    for _ in range(place.settings().limits.max_claims):
         await killed(nest, place, "deadly", early=early)
     result = await went_on(place, "deadly")
     assert outcomes(result)[1] == ("deadly", "?")
     assert outcomes(result)[3] == ("pay", "4 squared is 16")
     assert result.stopped == "finished"
-    assert len(began(place, "deadly")) == place.settings().max_claims
+    assert len(began(place, "deadly")) == place.settings().limits.max_claims
     paid = [one.call for one in began(place, "pay")]
     assert len(paid) == len(set(paid)), "the call beside it may have died with it, and is not run again"
 

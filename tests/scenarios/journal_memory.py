@@ -161,7 +161,7 @@ class Side:
         taken_from, self.shared.owner_of[call.key] = self.shared.owner_of[call.key], self.owner
         call.fence += 1
         call.claims += 1
-        call.asked = False
+        call.signalled = False
         return Stored(
             key=call.key,
             fence=call.fence,
@@ -187,7 +187,7 @@ class Side:
 
     async def signals(self) -> list[int]:
         self._check_open()
-        return [call.key for call in self.shared.live() if call.asked and call.key in await self.owned()]
+        return [call.key for call in self.shared.live() if call.signalled and call.key in await self.owned()]
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         self._check_open()

@@ -177,7 +177,7 @@ class Process:
 
     def do(self, what: str) -> None:
         """The periodic chores, never concurrently: read requests of other processes, renew the lease, recover."""
-        chores = {"listen": self.chores.read_requests, "renew": self._renew, "recover": self.chores.recover}
+        chores = {"listen": self.chores.read_signals, "renew": self._renew, "recover": self.chores.recover}
 
         async def go() -> None:
             with contextlib.suppress(ClicketError):  # the next chore repeats it
@@ -205,7 +205,7 @@ class Process:
                 task.cancel()
             await asyncio.sleep(0)
         await asyncio.gather(*self.tasks(), return_exceptions=True)
-        self.engine.workers.close()
+        self.engine.thread_pool.close()
         await self.engine.processes.close()
 
     def tasks(self) -> list[asyncio.Task[Any]]:

@@ -120,7 +120,7 @@ def test_wrong_use_and_empty_stores(place: Place) -> None:
     assert place.inside("deny", "--reason", "x").returncode == 2
     broken = place.inside("approve", CLICKET_POLICY='{"rules": [{"verdict": "aks"}]}')
     assert broken.returncode == 2
-    assert "rule 1" in broken.stderr
+    assert "rules, number 1" in broken.stderr
     assert "CLICKET_POLICY" in broken.stderr
 
 

@@ -281,7 +281,7 @@ def test_wrong_options_are_refused_at_once(options: dict[str, Any], said: str) -
 
 async def test_a_use_waits_for_a_person_while_the_clocks_stand_still(store: str) -> None:
     policy = Policy(ask=["pay"])
-    async with with_tools(pay, policy=policy, store=store, timeout=0.4, call_timeout=1.5, grace=20) as rt:
+    async with with_tools(pay, policy=policy, store=store, timeout=1.0, call_timeout=3.0, grace=20) as rt:
         handle = await rt.submit(NAME, {"task": "tools.pay(amount=3)"}, thread="t", id="p")
 
         async def asked() -> bool:
@@ -290,7 +290,7 @@ async def test_a_use_waits_for_a_person_while_the_clocks_stand_still(store: str)
 
         await eventually(asked)
         with pytest.raises(TimeoutError):
-            await handle.result(timeout=2.0)  # longer than both limits
+            await handle.result(timeout=3.5)  # longer than both limits
         assert await rt.approve("p.u1")
         result = await handle.result()
         assert result.success, result.error
@@ -310,11 +310,11 @@ async def test_a_use_that_asks_while_it_runs_stops_the_clock_until_the_answer(st
         answer = questions(ctx).ask(question, None)
         return int(answer.content["size"])  # type: ignore[index]
 
-    async with with_tools(order, store=store, timeout=0.4, call_timeout=1.5, grace=20) as rt:
+    async with with_tools(order, store=store, timeout=1.0, call_timeout=3.0, grace=20) as rt:
         handle = await rt.submit(NAME, {"task": "tools.order()"}, thread="t", id="p")
         await eventually(lambda: waits(rt, "p.u1"))
         with pytest.raises(TimeoutError):
-            await handle.result(timeout=2.0)  # longer than both limits
+            await handle.result(timeout=3.5)  # longer than both limits
         await rt.respond("p.u1", {"size": 7})
         result = await handle.result()
         assert result.success, result.error

@@ -637,7 +637,9 @@ def test_the_command_and_the_blocking_runtime(tmp_path: Path) -> None:
     assert '"limit_usd":2' in place.inside("config").stdout.replace(" ", "").replace("\n", "")
     wrong = place.inside("config", CLICKET_BUDGETS='[{"scope": "al", "limit_usd": 1}]')
     assert wrong.returncode == 2
-    assert "CLICKET_BUDGETS: budget 1: 'al' is not a scope. Did you mean 'all'?" in " ".join(wrong.stderr.split())
+    assert "[[budgets]] of CLICKET_BUDGETS, number 1: 'al' is not a scope. Did you mean 'all'?" in " ".join(
+        wrong.stderr.split()
+    )
     assert "not a list in JSON" in place.inside("config", CLICKET_BUDGETS="[").stderr
 
 
@@ -646,11 +648,11 @@ def test_the_command_and_the_blocking_runtime(tmp_path: Path) -> None:
     [
         ({"budgets": [{"scope": "everybody", "limit_usd": 1}]}, "is not a scope"),
         ({"budgets": [{"scope": "all"}]}, "has no limit"),
-        ({"budgets": [{"scope": "all", "limit_usd": -1}]}, "at least 0"),
+        ({"budgets": [{"scope": "all", "limit_usd": -1}]}, "a number from 0"),
         ({"budgets": [{"scope": "all", "limit_usd": 1, "period": "week"}]}, "period"),
         ({"budgets": [{"scope": "all", "limit": 1}]}, "Did you mean 'limit_usd'|unknown key 'limit'"),
         ({"budgets": [{"scope": "all", "limit_usd": 1}] * 2}, "name of its own"),
-        ({"prices": [{"model": "m", "input": -1, "output": 1}]}, "at least 0"),
+        ({"prices": [{"model": "m", "input": -1, "output": 1}]}, "a number from 0"),
         ({"prices": [{"model": "m", "input": 1}]}, "output"),
         ({"prices": ["m"]}, "table|does not fit"),
     ],

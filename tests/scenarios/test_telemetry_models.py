@@ -71,7 +71,7 @@ async def test_a_turn_its_requests_and_its_tool_calls() -> None:
     assert about["gen_ai.request.model"] == "claude-x"
     assert about["gen_ai.request.max_tokens"] == 77
     assert about["gen_ai.response.id"] == "msg_1"
-    assert about["gen_ai.response.schema"] == "claude-x-20260101"
+    assert about["gen_ai.response.model"] == "claude-x-20260101"
     assert about["gen_ai.response.finish_reasons"] == ("tool_call",)
     assert about["gen_ai.usage.input_tokens"] == 100
     assert about["gen_ai.usage.output_tokens"] == 10
@@ -86,7 +86,7 @@ async def test_a_turn_its_requests_and_its_tool_calls() -> None:
     assert took.count == 2
     assert dict(took.attributes) == {
         "gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-x",
-        "gen_ai.response.schema": "claude-x-20260101",
+        "gen_ai.response.model": "claude-x-20260101",
     }  # fmt: skip
     tokens = {
         point.attributes["gen_ai.token.type"]: point.sum for point in points(collector, "gen_ai.client.token.usage")

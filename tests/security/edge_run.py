@@ -181,7 +181,7 @@ import gc, os, time
 def late(order):
     open('go', 'w').close()
     time.sleep(600)
-next(o for o in gc.get_objects() if type(o).__name__ == 'Worker')._operations['check'] = late
+next(o for o in gc.get_objects() if type(o).__name__ == 'CommandLoop')._operations['check'] = late
 if os.fork() == 0:
     os.setsid()
     while not os.path.exists('go'):

@@ -100,7 +100,7 @@ async def test_a_handler_of_a_public_route_has_no_scope_and_no_calls(monkeypatch
         return json_response([record.id for record in (await own.history()).items])
 
     def with_more(handlers: Any) -> Any:
-        answers = {200: ResponseSpec(description="Yes.", model=dict)}
+        answers = {200: ResponseSpec(description="Yes.", schema=dict)}
         more = [
             Operation(route=route, description="", handler=handler, public=True, responses=answers)
             for route, handler in (("GET /test/scopes", scopes), ("GET /test/calls/{whose}", calls))

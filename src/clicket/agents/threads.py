@@ -34,6 +34,7 @@ __all__ = [
     "ending_of",
     "failure_of",
     "inner_thread",
+    "recorded_ending",
     "result_of",
     "turn_id",
 ]
@@ -371,6 +372,14 @@ def failure_of(document: TurnDocument, name: str) -> ClicketError:
     """The error to raise for a turn that failed."""
     kind = AgentChanged if document.code == AgentChanged.code else ClicketError
     return kind(f"{name} failed: {document.error}")
+
+
+def recorded_ending(on_record: TurnRecord, must_stop: bool) -> Ended | None:
+    """The recorded end of a turn whose process died before it saved the turn. None if running it again leads to the same end: not if a stop
+    is on record by now."""
+    ending = on_record.ended
+    is_same = ending is None or (not must_stop and ending.stopped in ("finished", "max_steps", "repeated"))
+    return None if is_same else ending
 
 
 def document_of(

@@ -28,7 +28,7 @@ from clicket.agents.model_spend import count_summaries
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, Brought, RunOptions, RunValues, model_name
-from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, result_of
+from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
 from clicket.agents.turn import Role, Turn, TurnHandedOver, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
 from clicket.agents.turn_record import TurnRecord
@@ -143,8 +143,9 @@ class TurnLifecycle:
             log = log.read_again()  # the turn finds the stop on record, and ends the calls that it made
             done, known = await self._read(host, log, thread, number)
         record = TurnRecord(log.entries)
-        if done is None and record.ended is not None:  # its process died before it saved the turn
-            done = document_of(number, message, TurnRecord(log.shown_entries), record.ended, id, files)
+        over = recorded_ending(record, log.must_stop)
+        if done is None and over is not None:
+            done = document_of(number, message, TurnRecord(log.shown_entries), over, id, files)
             await self._taken(host, Outages(host, log), thread, id, record.heard)
         if done is not None:  # it had ended when its process died
             done = await self._memory.save(host, thread, done)
@@ -497,7 +498,12 @@ class TurnLifecycle:
             messages = [mask.message(message) for message in messages]
         document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending), turn.id, turn.unread)
         cancelled = await _flush_spend(turn)
-        turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
+        if turn.record.ended is None:
+            turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
+        elif stopped == "cancelled":  # its process died after its end was on record: a stop does not change that
+            document = document_of(
+                turn.number, turn.message, turn.shown_record(), turn.record.ended, turn.id, turn.files
+            )
         document = await self._saved(turn, document, state)
         if cancelled is not None:
             raise cancelled

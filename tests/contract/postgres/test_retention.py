@@ -52,7 +52,7 @@ async def test_a_creation_that_waits_for_a_removal_sees_the_document_that_was_wr
             change = creation("a")
             change.unless = ("past", "a")
             creating = asyncio.create_task(append(store, change))
-            waits = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.count AND a.query LIKE %s"
+            waits = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.query LIKE %s"
             await until(lambda: watcher.execute(waits, ["%FROM append(%"]).fetchone() == (1,))
             await other.put_document("past", "a", b"1", None)
             removal.commit()

@@ -60,7 +60,7 @@ def run(**changes: object) -> Report:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_nothing_is_lost_or_repeated_when_workers_die_and_stop(seed: int) -> None:
-    report = run(seed=seed, kills=3, pauses=2, idempotent=0.5, body=0.2, lost_notices=0.3)
+    report = run(seed=seed, kills=3, pauses=2, idempotent=0.5, body=0.2, lost_messages=0.3)
     assert report.calls > 300
     assert (report.lost, report.repeated) == (0, 0)
 
@@ -76,8 +76,8 @@ def test_the_same_seed_is_the_same_run() -> None:
     assert run(seed=7) != run(seed=8)
 
 
-def test_lost_notices_cost_time_and_nothing_else() -> None:
-    delivered, lost = run(), run(lost_notices=1.0)
+def test_lost_messages_cost_time_and_nothing_else() -> None:
+    delivered, lost = run(), run(lost_messages=1.0)
     assert lost.lost == lost.repeated == 0
     assert delivered.wait_p95 < 0.02 < lost.wait_p95 < 2 * SMALL.poll
 

@@ -16,7 +16,7 @@ __all__ = ["config"]
 def config(context: Context) -> None:
     """Show each setting and the source of its value."""
     terminal, settings = context.terminal, context.settings
-    values = settings.shown()
+    values = {**settings.shown(), "store": context.store_url}
     if terminal.json:
         terminal.print_json(
             {name: {"value": value, "origin": settings.origins.get(name, "default")} for name, value in values.items()}

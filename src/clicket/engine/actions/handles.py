@@ -11,6 +11,7 @@ from clicket.engine.core import Core
 from clicket.engine.journal import Fenced
 from clicket.engine.lifecycle.ending import Ending
 from clicket.engine.live_call import Call
+from clicket.engine.records.stored_calls import closed_while_waiting
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.model import Event, ToolCall, ToolResult, read, result_of
 from clicket.model.ports import Stored, sleep
@@ -82,7 +83,14 @@ class Handles:
         """A process that made a call and got no answer tells its caller that the call was not made, and erases it later, if it is there
         and nobody has written to it. So a young call that another process made gets an event before its id is acknowledged here."""
         if self._journal.clock.now() - stored.events[0].at < _YOUNG:
-            newer = await self._signals.append(stored, "note", {"text": "Its id was sent again, to another process."})
+            try:
+                newer = await self._signals.append(
+                    stored, "note", {"text": "Its id was sent again, to another process."}
+                )
+            except StoreUnavailable:
+                if self._phase.closing:
+                    raise closed_while_waiting(stored.id) from None
+                raise
             if newer is not None and not newer.events:
                 raise NotFound(f"call {stored.id!r} was not made after all. Send it again.")
 

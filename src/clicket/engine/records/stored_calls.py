@@ -15,7 +15,7 @@ from clicket.model.ports import Bus, Clock, Query, Store, Stored, Timer
 from clicket.model.result import plain_result
 from clicket.system.bridge import fulfil
 
-__all__ = ["Closed", "StoredCalls"]
+__all__ = ["Closed", "StoredCalls", "closed_while_waiting"]
 
 POLL_FIRST = 0.02
 POLL_MOST = 0.25
@@ -211,7 +211,7 @@ class StoredCalls:
         self._is_closed = True
         for followers in self.followers.values():
             for follower in followers:
-                follower.fail(_closed(follower.id))
+                follower.fail(closed_while_waiting(follower.id))
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -261,7 +261,7 @@ class StoredCalls:
 
     def _follower(self, key: int, id: str, after: int) -> _Follower:
         if self._is_closed:
-            raise _closed(id)
+            raise closed_while_waiting(id)
         follower = _Follower(id, after, self._tick)
         self.followers.setdefault(key, []).append(follower)
         return follower
@@ -281,7 +281,7 @@ class StoredCalls:
                 found = await self._store.events(key, id, max(after - 1, 0)) or await self._store.events(key, id, 0)
             except StoreUnavailable:
                 if self._phase.closing:
-                    raise _closed(id) from None
+                    raise closed_while_waiting(id) from None
                 raise
             if not found:
                 raise _swept(id)
@@ -303,7 +303,7 @@ class StoredCalls:
             return _up_to_the_end(follower.take_events())
         except StoreUnavailable:
             if self._phase.closing:
-                raise _closed(follower.id) from None
+                raise closed_while_waiting(follower.id) from None
             raise
 
     def _look_at_all(self) -> None:
@@ -422,7 +422,7 @@ def _up_to_the_end(events: list[Event]) -> tuple[list[Event], bool]:
     return events[:end], True
 
 
-def _closed(id: str) -> Closed:
+def closed_while_waiting(id: str) -> Closed:
     return Closed(f"the runtime was closed; call {id} goes on without it.")
 
 

@@ -70,7 +70,7 @@ async def test_a_module_that_does_not_import_fails_the_call(worker: ToolProcess)
     with pytest.raises(ToolFailed) as caught:
         await run(worker, Target(module="no_such_module_here", qualname="x", file=None), listener)
     assert caught.value.type == "ModuleNotFoundError"
-    with pytest.raises(ToolFailed, match="not a tool in the worker"):
+    with pytest.raises(ToolFailed, match="not a tool in the tool process"):
         await run(worker, Target(module=tools.__name__, qualname="plain", file=None), listener)
     assert listener.started == 0
     assert await run(worker, tools.add, a=1, b=2) == 3

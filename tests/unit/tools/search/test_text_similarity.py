@@ -167,7 +167,7 @@ async def test_the_setting_says_what_is_missing(named: str | None, words: str) -
     with pytest.raises(UsageError, match=words):
         async with Runtime(store="memory://", tool_ranking="embeddings", tool_embedder=named):
             pass
-    with pytest.raises(UsageError, match="words, embeddings"):
+    with pytest.raises(UsageError, match="'words' or 'embeddings'"):
         Runtime(store="memory://", tool_ranking="magic")  # type: ignore[arg-type]  # what a mistaken caller does
 
 

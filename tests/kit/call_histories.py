@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 from clicket.kernel import CALL, State
 from clicket.model import Event
+from clicket.model.event import EventType
 
 __all__ = ["history_by"]
 
@@ -50,8 +51,7 @@ def data_of(chance: Random, kind: str, attempts: int) -> dict[str, Any]:
     return {}
 
 
-KINDS = ["attempt_started", "output", "progress", "heartbeat", "cancel_requested", "approval_requested", "approval_given", "late_result",
-         "reconcile_started", "reconcile_ended", "reported", "resolved", "note", "stage_ended"]  # fmt: skip
+KINDS = [kind for kind in get_args(EventType) if kind not in ("created", "state_changed")]
 
 
 def change_to(chance: Random, state: State) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from clicket.model.ids import provider_of
 from clicket.runtime.settings import Settings
 
 __all__ = [
+    "DESCRIPTIONS",
     "ago",
     "as_state",
     "at",
@@ -248,7 +249,7 @@ def with_type(error: ToolError) -> str:
 def what_happened(event: Event, width: int = 100) -> Text:
     """An event in a few words."""
     data = event.data
-    describe = _DESCRIPTIONS.get(event.type)
+    describe = DESCRIPTIONS.get(event.type)
     return describe(data, width) if describe is not None else Text(short(data, width))
 
 
@@ -338,7 +339,7 @@ def on_worker(data: Mapping[str, Any]) -> str:
     return f" on {short(data['worker'], 60)}" if data.get("worker") else ""
 
 
-_DESCRIPTIONS: dict[str, Callable[[dict[str, Any], int], Text]] = {
+DESCRIPTIONS: dict[str, Callable[[dict[str, Any], int], Text]] = {
     "created": _created,
     "state_changed": _state_changed,
     "stage_ended": _stage_ended,

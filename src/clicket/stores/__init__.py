@@ -7,5 +7,5 @@
 - `announcing`: the messages that an append causes
 - `news`: new events of several calls, for stores that answer from this machine
 - `liveness`: whether the process that owned a call still lives
-- `fair_order`: the caller that a claim served last; the order itself is `claim_waiting` of each store
+- `fair_order`: the caller that a claim served last; its opening names the file of each store that has the order
 """

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from clicket.cli.commands.call import read_arguments
 from clicket.cli.commands.ps import remark
-from clicket.cli.formatting import duration, parse_duration, shortened, size, what_happened
+from clicket.cli.formatting import DESCRIPTIONS, duration, parse_duration, shortened, size, what_happened
 from clicket.cli.record_view import bars_of
 from clicket.cli.terminal import clean, clean_lines
 from clicket.errors import UsageError
 from clicket.kernel import State
 from clicket.model import Event, Record, fold
+from clicket.model.event import EventType
 
 
 class TestWords:
@@ -94,6 +95,9 @@ class TestDescriptions:
     )
     def test_every_event_is_described(self, event_: Event, described: str) -> None:
         assert what_happened(event_).plain == described
+
+    def test_no_type_of_event_is_forgotten(self) -> None:
+        assert set(DESCRIPTIONS) == set(get_args(EventType))
 
     def test_remarks_of_ps(self) -> None:
         def record(**changes: Any) -> Record:

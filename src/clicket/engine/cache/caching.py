@@ -1,7 +1,7 @@
 """The cache of results: the keys of calls, what is stored of an ending call, and for how long. `single_flight` serves calls from it.
 
-Calls are equal, and have the same key, if they have the same tool, version, arguments (in any spelling), scope, time window, and
-credentials of their caller.
+Calls are equal, and have the same key, if they have the same tool, version, arguments (in any spelling), caller, thread (if
+`cache_scope` is `thread`), time window, and credentials.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which failures are retried, and after how long. A failure is retried only if it is marked as transient."""
+"""Which errors count as transient, and the delay before a retry. Whether an attempt is retried, also after a timeout, is decided in
+`engine/call/attempts.py`."""
 
 from __future__ import annotations
 

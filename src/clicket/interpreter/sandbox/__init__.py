@@ -3,6 +3,8 @@
 `Sandbox.start` launches a program: `probe` has found out once which layers work here, `launchers` starts the child process,
 `boot` applies the last layers inside it and hands over to the program; the host keeps a `SandboxProcess`.
 
+No network: `bubblewrap` (a namespace of its own), `seccomp` (families of sockets), `landlock` (TCP).
+
 On the host:
 
 - `sandbox`: `Sandbox`, which starts programs and refuses to run below the required isolation level

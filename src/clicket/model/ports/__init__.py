@@ -4,7 +4,7 @@
 - `records`: what a store keeps beside calls: tool health, stats, documents, the audit log
 - `health`: how an outcome changes the health of its tool: the counters of the circuit breaker
 - `query`: which calls to list
-- `notices`: `Bus` between processes that share a store: lossy, they save time alone
+- `bus`: `Bus` between processes that share a store: lossy, they save time alone
 - `threads`: which threads there are, with counts of their calls
 - `caller`: `Caller` and `Handle`, the interface of every way to call the runtime
 - `clock`: time, which tests can step

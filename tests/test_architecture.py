@@ -536,3 +536,28 @@ def test_the_table_of_folders_has_every_floor_of_the_contract() -> None:
     order = [sorted({floors[name] for name in names}) for names in named]
     assert all(len(at) == 1 for at in order), "a row names modules of one floor"
     assert order == sorted(order)
+
+
+def names_of_modules(opening: str) -> set[str]:
+    """What a docstring names in backticks, or to the left in a list with two columns."""
+    columns = re.findall(r"^ *(\w+(?:, \w+)*)  +\S", opening, re.MULTILINE)
+    return set(re.findall(r"`(\w+)`", opening)) | {name for column in columns for name in column.split(", ")}
+
+
+def test_each_module_is_named_in_the_opening_of_its_package_or_in_a_table() -> None:
+    """A table names a module where the row, or the head of the table, names the package as well. Generated modules say so."""
+    tables = re.findall(r"^(\|.*\n)\|[-|]+\n((?:\|.*\n)+)", (ROOT / "ARCHITECTURE.md").read_text("utf-8"), re.MULTILINE)
+    rows = [set(re.findall(r"`([^`]+)`", head + row)) for head, body in tables for row in body.splitlines()]
+    missing = []
+    for folder in sorted({path.parent for path in MODULES}):
+        opening = ast.get_docstring(parsed((folder / "__init__.py").read_text())) or ""
+        named = names_of_modules(opening).union(
+            *(row for row in rows if folder == PACKAGE or f"{name_of(folder)}/" in row)
+        )
+        missing += [
+            name_of(path)
+            for path in sorted(folder.glob("*.py"))
+            if not {path.stem, path.name} & named and path.stem not in ("__init__", "__main__")
+            if "\nWritten by `scripts/" not in (ast.get_docstring(parsed(path.read_text())) or "")
+        ]
+    assert missing == [], "say in the docstring of the package what these modules hold"

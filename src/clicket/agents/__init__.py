@@ -21,17 +21,23 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     built_in_checks             `pii`, `max_length`, `no_urls_outside`
     check_tool, questions       how a check asks a person
     verdicts                    what middleware and checks decide
+    decisions, decision_words   what middleware has decided in a turn; decisions in words
     model_request, model_chain  one request to one model; to several models, one after the other
     model_holds                 which models are held, shared through the store
-    user_message, attached_files images and files of messages; their bytes in a request
+    model_spend                 what requests to models cost: reserved, settled, counted
+    user_message                what a person sends: a text, or texts with images and files
+    attached_files              the bytes of images and files in a request
     context_window, read_result requests that fit the model; reading on in a long result
     entries, event_feed         recorded entries as events; live events of this process
-    background, background_tools results of background calls; tools to list and cancel them
+    background                  background calls, whose results enter a later step or turn
+    background_tools            tools to list and cancel them
     event_stream                recorded, then live events of a thread
     threads, memory             turns of a thread; their documents in the store, and a cache
     thread_retention            removal of idle threads
     subagents                   an agent as a tool of another
+    task_threads                names of the threads in which agents work on tasks of others
     mailbox, turn_start         messages that wait for a turn; how turns begin
+    outages                     turns wait while the store does not answer
     run_options                 options of one run
     plan, transcript            steps of a plan; messages in which each call has its result
     sensitive_values            masking of sensitive arguments
@@ -39,6 +45,7 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     workspace                   files of one folder, and commands in the sandbox
     agent_parts                 tools that only turns of agents can call
     output                      what an answer must be: schemas of types, and values from a model's text
+    typed_answers               asks for answers of the turn's type, and reads them
     turn_limits, stopwatch      limits and counters of a turn; the time that its tools run
     agent_result, task_waits    results and events for callers; waiting for tasks
 """

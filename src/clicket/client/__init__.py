@@ -4,12 +4,20 @@ client        Client
 cache         Cache: cached results of the server's store
 sync          SyncClient and SyncAgent, the blocking API
 handle        CallHandle: wait for one call, follow its events
+approvals     decisions about calls that wait for approval
+external_calls  ends calls from outside, with a token
 agent         RemoteAgent: turns with an agent of the server
 hub           ThreadHub: which tools a thread may use
 schedules     Schedules: calls that are made again and again
 remote_tools  RemoteTools: the tools of another server, registered with a runtime here
+credentials   credentials of this key for services outside
+memory        what agents remember about this key
+spend         what was spent on the server, and what is left of its budgets
+audit, notices, workers  the audit log; what webhook endpoints got; the workers over the server's store
 unknown_outcomes  unknown outcomes of the server's calls, and settling one
 subscription  Subscription: the events of all calls
+files         uploads, and messages whose files are uploaded first
+request_body  a call as the body of a request
 connection    HTTP requests, errors, server-sent events and reconnection, for all of the above
 """
 

@@ -9,9 +9,16 @@
 - `ended`, `figures`: how a call ended, for statistics; counts and run times in buckets
 - `codec`: JSON encoding and decoding
 - `ids`, `names`: ids of calls; tool names as model providers accept them
+- `printable`, `time_text`: untrusted text, safe to print; instants as text
 - `chat`: messages to a language model, and its replies
 - `document`: documents that a search finds, and citations of them
-- `foreign`: reading data of other libraries
+- `deps`: values of this process that a run gets; only their names are stored
+- `credential`, `scopes`: a caller's credential, without the secret; what a caller of the server may do
+- `fact`, `forgotten`: what an agent remembers about a caller; what `forget` has removed of one
+- `queue`, `worker`: the calls that wait for a worker; a worker as it is listed
+- `notice`: a fact that is sent to one webhook endpoint
+- `spend`: tokens and money that agents and tools spend
+- `foreign`, `foreign_errors`: reading data of other libraries; errors of their models as ours
 - `config`, `tables`, `tool_tables`: groups of the settings; the reader of their tables; options of two tools
 - `version`: the installed version
 """

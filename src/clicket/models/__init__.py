@@ -19,7 +19,12 @@ pieces as they arrive.
     anthropic_cache               which parts of it the vendor's prompt cache keeps
     responses                     OpenAI's Responses API, in place of chat completions
     responses_request             the conversation as its items
-    *_reply                       replies of a vendor, whole or streamed
+    openai_reply                  replies of chat completions, whole or streamed
+    anthropic_reply               replies of Anthropic's Messages API
+    responses_reply               replies of OpenAI's Responses API
+    found_tools                   results of `find_tools` as vendors get them
+    adapter                       functions and other libraries' models as models
+    langchain, pydantic_ai        models of LangChain and of pydantic-ai
     connection, clients           sending requests; one SDK client for each event loop
     server_sent_events            the parser of streams
     file_blocks                   images and files in the forms of the vendors

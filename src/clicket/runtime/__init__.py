@@ -1,7 +1,7 @@
 """The public `Runtime`, and all that it is made of: settings, composition, calls, views, schedules.
 
 - `runtime`: `Runtime`
-- `blocking`, `blocking_views`: the same for programs without an event loop
+- `blocking`, `blocking_agents`, `blocking_base`: the same for programs without an event loop; what these classes share
 - `calls/`: what a program does with calls: again, in batches and in bulk, approve, settle, follow
 - `views/`: what `rt.NAME` shows
 - `schedules/`: calls that are made again and again, by cron

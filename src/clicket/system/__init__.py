@@ -5,6 +5,7 @@
 - `frames`: length-prefixed frames
 - `process_table`: processes of this host
 - `private_files`, `sqlite_file`: files that are their owner's alone; opening, migrating and refusing SQLite files
+- `folder`: files beneath one folder; no path leads out of it
 """
 
 from clicket.system.operating_system import (

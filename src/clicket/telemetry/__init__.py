@@ -2,13 +2,18 @@
 
     report           Report and anomalies, from figures
     journal_figures  figures of a period, counted from the journal
+    series           time series of calls, by the minute
+    series_rows      figures of a short time as rows
+    backlog          queues of a store, added up by tool
     prometheus       the page of metrics
     process_stats    stats of this process, for that page
     persist_times    how long outcomes took to become durable, for that page
+    budget_metrics   budgets as metrics, for that page
     turns            counts of agents' turns
     tracing          turns OpenTelemetry on for a runtime; continues the trace of a request
     otel             spans of calls
     model_spans      spans of requests to models
+    queue_gauges     calls that wait for a worker, as gauges of OpenTelemetry
     alerts           tools far from their usual, and budgets that are reached, as notices
     export           OpenTelemetry's providers and exporters
     logs             log records that name their call

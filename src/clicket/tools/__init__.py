@@ -11,12 +11,17 @@
 - `registry`: the tools of a runtime by name
 - `schema`, `plain_signature`, `pydantic_arguments`, `output_schema`: JSON Schema from type hints, and the conversion of arguments
 - `check`, `model_arguments`: the compiled check of a schema; arguments as a model wrote them, normalised
+- `judge`, `problems`, `output_check`: does a value fit a schema; what is wrong with it; the compiled check of an output schema
+- `schema_graph`, `union_bound`: how much work a schema can cause; how much pydantic has with arguments
+- `value_type`: a type that a value must have
 - `provider_schema`: a schema in the form that a model provider accepts
+- `answer_schema`: the schema of an answer, in the form to which a vendor can bind its model
 - `native`: tools with a session for each caller and thread
 - `rest`, `openapi`, `schema_refs`: HTTP operations as tools, also from an OpenAPI document
-- `request`, `exchange`, `response`: the HTTP request of a call, its redirects, its output
-- `guard`, `transport`, `client_pool`: which addresses may be reached; the HTTP client of REST tools and of web pages; one for each loop
+- `request`, `exchange`, `response`, `stream`: the HTTP request of a call, its redirects, its output; a response that is streamed
+- `client_pool`: the HTTP clients of a tool, one for each event loop
 - `place`: file and line of a declaration
+- `rate`, `costs`: how often calls of a tool may start; costs that it reports
 """
 
 from __future__ import annotations

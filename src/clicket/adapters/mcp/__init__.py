@@ -8,6 +8,7 @@ Serving:
 - `tasks`, `task_state`: calls that a client follows by id, and their stored state
 - `approvals`: the approval question of a task, and the decision
 - `input_requests`: what a tool asks the client for (elicitation, sampling, roots)
+- `credential_requests`: the question of a call that waits for a credential: a link that the client opens
 - `subscriptions`, `log_levels`: `subscriptions/listen` and `logging/setLevel`
 - `request_context`: what a handler knows of a request
 - `results`, `file_content`, `content`: results of calls, figures as images, and what tools may return
@@ -23,6 +24,7 @@ Importing:
 - `remote_requests`, `elicitation`, `open_calls`: what the server asks of us, its questions to people, and the calls they belong to
 - `remote_logs`: its log messages, limited
 - `connection`, `transports`: the connection to it, over HTTP or a process
+- `caller_connections`: connections to a server that knows callers by their tokens, one for each caller
 - `process_ancestry`: stops servers from starting each other without end
 - `client_logs`: limits what the SDK's client logs
 """

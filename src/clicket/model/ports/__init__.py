@@ -4,12 +4,14 @@
 - `records`: what a store keeps beside calls: tool health, stats, documents, the audit log
 - `health`: how an outcome changes the health of its tool: the counters of the circuit breaker
 - `query`: which calls to list
-- `bus`: `Bus` between processes that share a store: lossy, they save time alone
+- `bus`: messages between processes that share a store: lossy, they save time alone
+- `queue`: how many calls wait for a process, and how many may start under a rate
 - `threads`: which threads there are, with counts of their calls
 - `caller`: `Caller` and `Handle`, the interface of every way to call the runtime
 - `clock`: time, which tests can step
 - `model_trace`: observing requests to models; imported by itself
 - `services`: search engines, chat models, embeddings
+- `model_chain`: a model that asks several others, one after the other
 - `host`: what an agent needs of its runtime
 - `spending`: what an agent needs to count what it spends; imported by itself, since commands that only read need none of it
 """

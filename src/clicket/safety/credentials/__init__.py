@@ -3,7 +3,8 @@
 - `provider`: `Provider`, what the settings say about a service
 - `credential_documents`: credentials as documents of the store, sealed
 - `book`: `CredentialBook`: put, list, revoke, the token of a caller, refresh
-- `oauth`: requests to authorization servers: discovery, registration, codes, refresh
+- `oauth`, `oauth_http`: requests to authorization servers: registration, codes, refresh; how they are sent
+- `discovery`: where an authorization server is
 - `connecting`: links, the start page's redirect, and the callback
 """
 

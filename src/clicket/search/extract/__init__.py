@@ -5,7 +5,8 @@ raises `Unreadable`.
 
     formats           file extensions, and the reader of each
     plain_text        plain text, Markdown, source code, and HTML files
-    html, html_tokens the main text of an HTML page; the tokenizer below it
+    html              the main text of an HTML page
+    html_tokens       HTML as texts and tags
     tables            CSV and TSV, and how a row becomes a line of text
     json_records      JSON Lines and JSON arrays: one document for each record
     notebook, mail    Jupyter notebooks; saved mail

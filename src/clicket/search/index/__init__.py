@@ -14,5 +14,6 @@
     reader        answers searches and lookups from one snapshot of the file
     list_writer   writes posting lists: which passages hold a term, and how often
     postings      reads them, and scores passages by BM25
+    bit_planes    sums for all passages at once
     schema        the SQL tables, and the errors of the file
 """

@@ -4,6 +4,7 @@
 - `writer`, `outcome_stats`: appends, a group of them in one function call; what outcomes add to tool health and stats
 - `membership`: this process as an owner: joining, renewing its lease
 - `ownership`: claims and shared slots
+- `queues`: calls that have no owner, counted by their queue; rates
 - `connection`, `pool`, `address`: one connection on the event loop, a few of them, the server's address
 - `channel`: NOTIFY as the carrier of messages
 - `calls`: rows as calls, and filters

@@ -68,11 +68,11 @@ async def live(rt: Runtime, caller: str, model: Any = None) -> ReActAgent:
 
 
 async def dump(rt: Runtime, about: str = "") -> str:
-    """Everything that the store says of a caller, or of all; without the audit log, and without what threads were told of tools, which
-    is written in the background."""
+    """Everything that the store says of a caller, or of all; without the audit log, and without what changes in the background: what
+    threads were told of tools, and which process has a call."""
     store = rt.engine.store
     found: list[Any] = [document for kind in KINDS for document in await store.documents(kind)]
-    found += await store.history(Query(limit=1_000))
+    found += [(stored.id, stored.events) for stored in await store.history(Query(limit=1_000))]
     for caller in ("ursula", "bob"):
         for thread in ("t", "plain"):
             known = await store.tool_health(caller, thread)

@@ -1,81 +1,67 @@
-"""Reads server-sent events from an open HTTP response.
-
-The SDKs open the stream; it is read here, because their readers stay half-open when a stream breaks off.
-"""
+"""Server-sent events and lines out of bytes that arrive in pieces. Language models, REST tools and clicket's client read streams with it."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import NamedTuple
 
-__all__ = ["EventParser", "read_events"]
-
-_MAX_LINE = 32 * 1024 * 1024
-_REST = 1.0
-"""Seconds to read the unneeded rest of a stream: a connection that was read to its end can be reused."""
+__all__ = ["EventParser", "LineParser", "ServerSentEvent"]
 
 
-class EventParser:
-    """Turns chunks of bytes into events `(name, data)`. Comments and other fields are ignored."""
+class ServerSentEvent(NamedTuple):
+    id: str
+    type: str
+    data: str
 
-    def __init__(self) -> None:
+
+class LineParser:
+    """Turns pieces of bytes into lines. Only a newline ends a line: JSON may contain the other characters at which Unicode breaks lines.
+
+    A line of more than `max_size` bytes raises `ValueError`."""
+
+    def __init__(self, max_size: int | None = None) -> None:
+        self._max_size = max_size
         self._begun: list[bytes] = []
         self._size = 0
-        self._name = ""
-        self._data: list[str] = []
 
-    def feed(self, part: bytes) -> Iterator[tuple[str, str]]:
+    def feed(self, part: bytes) -> Iterator[str]:
         *lines, rest = part.split(b"\n")
         for line in lines:
             whole = b"".join((*self._begun, line)).removesuffix(b"\r")
             self._begun.clear()
             self._size = 0
-            if whole:
-                self._line(whole.decode("utf-8", "replace"))
-            else:
-                yield from self._event()
+            yield whole.decode("utf-8", "replace")
         self._begun.append(rest)
         self._size += len(rest)
-        if self._size > _MAX_LINE:
-            raise ValueError(f"a line of more than {_MAX_LINE} bytes")
+        if self._max_size is not None and self._size > self._max_size:
+            raise ValueError(f"a line of more than {self._max_size} bytes")
 
-    def end(self) -> Iterator[tuple[str, str]]:
-        """The stream has ended. Some servers leave out the empty line after the last event."""
+
+class EventParser:
+    """Turns pieces of bytes into events that have data. Comments and other fields are ignored, and an event that no empty line ended.
+
+    A line of more than `max_line` bytes raises `ValueError`."""
+
+    def __init__(self, max_line: int | None = None) -> None:
+        self._lines = LineParser(max_line)
+        self._fields: dict[str, str] = {}
+        self._data: list[str] = []
+
+    def feed(self, part: bytes) -> Iterator[ServerSentEvent]:
+        for line in self._lines.feed(part):
+            if line:
+                name, _, value = line.partition(":")
+                value = value.removeprefix(" ")
+                if name == "data":
+                    self._data.append(value)
+                else:
+                    self._fields[name] = value
+                continue
+            fields, data = self._fields, self._data
+            self._fields, self._data = {}, []
+            if data:
+                yield ServerSentEvent(fields.get("id", ""), fields.get("event", ""), "\n".join(data))
+
+    def end(self) -> Iterator[ServerSentEvent]:
+        """The stream has ended, and its last event counts without the empty line: some servers leave it out."""
         yield from self.feed(b"\n\n")
-
-    def _line(self, line: str) -> None:
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if field == "data":
-            self._data.append(value)
-        elif field == "event":
-            self._name = value
-
-    def _event(self) -> Iterator[tuple[str, str]]:
-        name = self._name
-        data = "\n".join(self._data)
-        self._name = ""
-        self._data.clear()
-        if data:
-            yield name, data
-
-
-async def read_events(response: Any, take: Callable[[str, str], bool]) -> None:
-    """Pass each event to `take` until it returns False."""
-    parser = EventParser()
-    parts = response.aiter_bytes()
-    async for part in parts:
-        if not all(take(name, data) for name, data in parser.feed(part)):
-            break
-    else:
-        for name, data in parser.end():
-            if not take(name, data):
-                return
-        return
-    # Read on instead of closing, so that every reader between here and the socket ends in order.
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_REST):
-            async for _ in parts:
-                pass

@@ -206,16 +206,16 @@ async def test_outcomes_go_after_their_time() -> None:
     async with memory_runtime(TOOLS, clock=clock) as rt:
         await rt.call("charge", {"cents": 1}, id="a")
         clock.advance(2 * DAY)
-        await rt.engine.chores.sweep_all()
+        await rt.engine.sweeps.sweep_all()
         assert (await rt.history()).items == []
         clock.advance(27 * DAY)
-        await rt.engine.chores.sweep_all()
+        await rt.engine.sweeps.sweep_all()
         await rt.call("charge", {"cents": 1}, id="a")
         assert runs == [1]
         clock.advance(2 * DAY)
         assert (await rt.call("charge", {"cents": 1}, id="a")).success  # also before the next sweep
         assert runs == [1, 1]
-        await rt.engine.chores.sweep_all()
+        await rt.engine.sweeps.sweep_all()
         assert await rt.store.documents("outcome") == []
 
 

@@ -1,4 +1,4 @@
-"""Server-sent events and lines out of bytes that arrive in pieces. Language models, REST tools and clicket's client read streams with it."""
+"""Server-sent events and lines out of bytes that arrive in pieces. Models, REST tools and clicket's client read streams with it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -341,7 +341,6 @@ class Engine:
         self.stopping = stopping
         self.admission = admission
         self.handover = handover
-        self.approvals = approvals
         self.cancels = cancels
         self.decisions, self.decision_checks = decisions, checks
         self.handles, self.repeated = handles, repeated
@@ -356,7 +355,7 @@ class Engine:
         self.offers = offers
         self.tasks = tasks
         self.closing = closing
-        self.thread_pool, self.results = thread_pool, results
+        self.thread_pool = thread_pool
 
     # Opening and closing.
 
@@ -378,11 +377,6 @@ class Engine:
             self.background.stop()
             self._loop_watch.close()
             self.phase.closed = True
-
-    async def emit_notice(self, kind: str, data: dict[str, Any], *, key: Sequence[Any], at: float) -> None:
-        """Record a fact for the webhook endpoints that want it; it is durable when this returns. As `Outbox.emit`."""
-        if self.webhooks is not None:
-            await self.webhooks.outbox.emit(kind, data, key=key, at=at)
 
     @property
     def gives_away(self) -> bool:

@@ -261,7 +261,7 @@ class Engine:
         external = External(core, ending)
         handover = HandOver(core, ending, placement)
         stopping = Stopping(core, ending, approvals, external)
-        reconciling = Reconciling(core, ending, runner, lent, thread_pool, chance)
+        reconciling = Reconciling(core, ending, runner, thread_pool, chance)
         credential_waits = CredentialWaits(core, ending, credential_book, timeout=setup.credentials.wait_timeout)
         dep_waits = DepWaits(core, handover)
         parking = Parking(core, ending, approvals, external, reconciling, credential_waits)
@@ -343,7 +343,7 @@ class Engine:
         self.handover = handover
         self.cancels = cancels
         self.decisions, self.decision_checks = decisions, checks
-        self.handles, self.repeated = handles, repeated
+        self.handles, self.repeated_calls = handles, repeated
         self.resolutions = Resolutions(core)
         self.external_results = ExternalResults(core)
         self.credentials, self.connecting, self.due_calls = credential_book, connecting, due_calls

@@ -313,7 +313,7 @@ class Runtime:
         """A new call, or a handle of the one that has the request's id."""
         engine = self._opened
         if request.id is not None:
-            known = await engine.repeated.repeated(request, self._origin.caller)
+            known = await engine.repeated_calls.running(request, self._origin.caller)
             if known is not None:
                 return known
         return await engine.admission.accept(
@@ -324,7 +324,7 @@ class Runtime:
         """The id was in use: the handle if it is the same call, else raise `Conflict`. If it has become free, the call is made, after so
         many `tries` at most."""
         try:
-            return await self._opened.repeated.taken(request, self._origin.caller)
+            return await self._opened.repeated_calls.taken(request, self._origin.caller)
         except NotFound:
             if not tries:
                 raise

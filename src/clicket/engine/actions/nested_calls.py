@@ -79,7 +79,7 @@ class NestedCallMaker:
         """A new call, or the one that an earlier attempt made. Raises `Conflict` if that one was another."""
         may_repeat = parent.entry.attempts > 1
         if may_repeat:
-            known = await self._repeated.repeated(request, parent.caller)
+            known = await self._repeated.running(request, parent.caller)
             if known is not None:
                 return known
         admission = self._admission

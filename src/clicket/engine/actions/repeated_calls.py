@@ -31,7 +31,7 @@ class RepeatedCalls:
         self._handles = handles
         self._kept = kept
 
-    async def repeated(self, request: ToolCall, caller: str) -> CallHandle | None:
+    async def running(self, request: ToolCall, caller: str) -> CallHandle | None:
         """The handle of a call that runs here under the request's id; else None: the store refuses an id that it has, or whose
         outcome it keeps."""
         assert request.id is not None

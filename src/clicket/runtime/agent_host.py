@@ -403,7 +403,7 @@ class Host:
 
     async def cancel(self, id: str, thread: str, reason: str) -> bool:
         await self._live(id, thread)
-        return await self._engine.decisions.cancel(id, thread, self.caller, reason)
+        return await self._engine.cancels.cancel(id, thread, self.caller, reason)
 
 
 class _Listener:
@@ -429,7 +429,7 @@ def sweep_idle_threads(engine: Engine) -> None:
     """
     store = engine.store
     step = None
-    engine.chores.keeps = partial(_calls_of_threads, engine)
+    engine.sweeps.keeps = partial(_calls_of_threads, engine)
 
     async def forget() -> None:
         nonlocal step

@@ -111,7 +111,7 @@ class Journal(Staging):
             at = created_at
         find, authorize, validate = stages.values()
         unit = Start(
-            created, arguments, created_at, find.duration, authorize.duration, validate.duration, at, 1, self._worker, self._host
+            created, arguments, created_at, find.duration, authorize.duration, validate.duration, at, 1, self.worker, self._host
         )  # fmt: skip
         entry.opening = None
         entry.seq = 7

@@ -174,7 +174,7 @@ class Runner:
                     if tool.options.credentials:
                         await self._lend(call)
                     if begun is None and self._deps.in_use and self._deps.concern(call, tool):
-                        await self.lend_deps(call)
+                        await self._lend_deps(call)
                     call.output = await (lane(call, tool) if begun is None else self._loop.guarded(call, tool, begun))
                     if call.output is None and tool.options.external:
                         call.output = _left_open(attempt_of(call).sink)
@@ -196,7 +196,13 @@ class Runner:
         if call.stopping is not None:
             raise Stopped(call.stopping)
 
-    async def lend_deps(self, call: Call) -> None:
+    async def lend(self, call: Call) -> None:
+        """Give the attempt the tokens and the deps that its tool declares."""
+        if call.required_tool().options.credentials:
+            await self._credentials.lend(call)
+        await self._lend_deps(call)
+
+    async def _lend_deps(self, call: Call) -> None:
         """Wait for factories, unless the call is stopped meanwhile."""
         making = self._deps.begin(call)
         if making:

@@ -111,7 +111,7 @@ class AgentHost(Protocol):
         ...
 
     def offer(self, name: str) -> ToolOffer | None:
-        """One tool of the runtime, listed or not, under the name by which models know it; None: there is none of this name."""
+        """One tool of the runtime, listed or not, under the name by which models know it; None: no tool has this name."""
         ...
 
     async def ranked_tools(self, query: str, among: Collection[str], limit: int) -> list[str]:

@@ -177,8 +177,7 @@ def a_token_belongs_to_its_attempt(cluster: Cluster, records: list[Record]) -> W
 
 
 def a_call_follows_its_reply(cluster: Cluster, records: list[Record]) -> Wrong:
-    """The body of an agent's tool call begins after the reply that asked for it is on record. A stop of the turn that comes before the
-    reply may delay its commit."""
+    """The body of an agent's tool call begins after the reply that asked for it is on record."""
     yield from cluster.scene.unasked
 
 

@@ -1268,7 +1268,8 @@ _AGENTS = (
         (
             Change(
                 "agents/tool_step.py",
-                "            if self.wanted and turn.must_stop:\n                await self._cancel_open()\n",
+                "            if self.wanted and turn.must_stop:\n"
+                "                await turn.end_calls([turn.call_id(number, use) for number, use in self.wanted])\n",
                 "            if self.wanted and turn.must_stop:\n",
             ),
         ),
@@ -1327,8 +1328,8 @@ _STORE = (
         (
             Change(
                 "stores/sqlite/appends.py",
-                "            if self._changes() == 0:\n                return Duplicate",
-                "            if self._changes() < 0:\n                return Duplicate",
+                "        if self._changes() == 0:\n            return Duplicate",
+                "        if self._changes() < 0:\n            return Duplicate",
             ),
             Change(
                 "stores/sqlite/appends.py",
@@ -1632,9 +1633,9 @@ _RETENTION = (
         (
             Change(
                 "stores/sqlite/appends.py",
-                "                _INSERT_UNLESS if unless else _INSERT_CALL,\n"
-                "                (*row, call.priority, size, *times, in_row, request_id, code, *unless),\n",
-                "                _INSERT_CALL,\n                (*row, call.priority, size, *times, in_row, request_id, code),\n",
+                "            _INSERT_UNLESS if unless else _INSERT_CALL,\n"
+                "            (*row, call.priority, size, *times, in_row, request_id, code, *unless),\n",
+                "            _INSERT_CALL,\n            (*row, call.priority, size, *times, in_row, request_id, code),\n",
             ),
         ),
         "A creation is refused, in the same transaction, if the document is there that it names.",

@@ -127,8 +127,9 @@ class Host:
     def asking(self, why: str) -> Host:
         return Host(self._runtime._from(msgspec.structs.replace(self._runtime._origin, asks=why)), self._offers)
 
-    def within(self, tool: str) -> Host:
-        return Host(self._runtime._from(msgspec.structs.replace(self._runtime._origin, within=tool)), self._offers)
+    def within(self, tool: str, maker: Entry | None = None) -> Host:
+        origin = msgspec.structs.replace(self._runtime._origin, within=tool, maker=maker)
+        return Host(self._runtime._from(origin), self._offers)
 
     # Deps.
 

@@ -84,7 +84,7 @@ class NestedCallMaker:
                 return known
         admission = self._admission
         call = None
-        origin = msgspec.structs.replace(parent.origin, within=parent.entry.tool)
+        origin = msgspec.structs.replace(parent.origin, within=parent.entry.tool, maker=None)
         if denied:
             call = admission.take(request, origin, denied=denied, may_repeat=may_repeat)
         else:

@@ -540,9 +540,9 @@ class TurnLifecycle:
 
     async def _save(self, turn: Turn, document: TurnDocument) -> TurnDocument:
         # A message that was heard before a crash may not have been reached again.
-        heard = (*turn.record.heard, *turn.heard)
+        heard = list(dict.fromkeys((*turn.record.heard, *turn.heard)))
         await self._taken(turn.host, turn.outages(), turn.thread, turn.id, heard)
-        save = partial(self._memory.save, turn.host, turn.thread, document)
+        save = partial(self._memory.save, turn.host, turn.thread, msgspec.structs.replace(document, heard=heard))
         try:
             return await save()
         except StoreUnavailable as error:

@@ -480,6 +480,9 @@ def take_up_put_away(engine: Engine, registry: Registry) -> None:
     """Add a background task that continues turns, and calls of turns, which their processes have put away for want of a dep or a model,
     if this one has it."""
     store, made = engine.store, engine.deps.factories.keys()
+    last: dict[str, int | None] = {}
+    """The last call that was looked at, by what it waits for: each time the next ones are, so that those which wait for more than this
+    process has do not keep others waiting."""
 
     async def take() -> None:
         tools: dict[str, Any] = {tool.name: tool for tool in registry.inner_tools("agent:")}
@@ -487,7 +490,9 @@ def take_up_put_away(engine: Engine, registry: Registry) -> None:
         for tool in tools.values():
             names |= await tool.has()
         for name in sorted(names):
-            for stored in await store.history(Query(waiting_for=name, limit=_MAX_QUEUED)):
+            waiting = await store.history(Query(waiting_for=name, limit=_MAX_QUEUED, before=last.get(name)))
+            last[name] = waiting[-1].key if len(waiting) == _MAX_QUEUED else None
+            for stored in waiting:
                 if stored.owner is not None or stored.damaged is not None:
                     continue
                 record = read(stored.id, stored.events)

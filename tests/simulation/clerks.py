@@ -137,7 +137,7 @@ def make_clerk(runtime: Runtime) -> ReActAgent[Answer]:
     chain = Fallback(_Model("first", 0.2), _Model("second", 0.1), on=("unavailable", "refusal"), hold=0.5)
     checks = [Check(_check_call, on="tool_call"), Check(_check_message, on="input"), Check(_check_answer, on="output")]
     tools, script = ["pay", "put", "look_up"], scene().script
-    handoffs = []
+    handoffs: list[ReActAgent[Answer]] = []
     if script == "hands":
         handoffs.append(ReActAgent(runtime, _Model(OTHER, 0.1), name=OTHER, tools=tools, output=Answer))
     return ReActAgent(

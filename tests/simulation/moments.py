@@ -129,8 +129,13 @@ class Moments:
             later(self._chance.uniform(0, 2), partial(self._ask_for, _AND[act], [], call), context=Context())
         elif act in _DURING_CUT:
             self._cut(member, self._chance.uniform(0.95, 1.1) * _LEASE)
-            ask = self._answer if _DURING_CUT[act] == "decide" else partial(self._ask_for, members=[])
-            later(self._chance.uniform(0, 1), partial(ask, _DURING_CUT[act], call=call), context=Context())
+            request = _DURING_CUT[act]
+            ask = (
+                partial(self._answer, request, call)
+                if request == "decide"
+                else partial(self._ask_for, request, [], call)
+            )
+            later(self._chance.uniform(0, 1), ask, context=Context())
         elif act in ("swap", "away"):
             self._put_away(member, self._chance.choice((0.2, 0.6) if act == "swap" else (1.5, 2.4)) * _LEASE)
             for other in self._cluster.members if act == "swap" else ():

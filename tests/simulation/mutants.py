@@ -1925,7 +1925,7 @@ _MIDDLEWARE = (
             ),
         ),
         "A decision of middleware is on record before it has an effect, and is not made again.",
-        aim="clerks; clerks in quiet",
+        aim="clerks; queues",
     ),
     Mutant(
         "decisions about tool calls are made again after a crash",
@@ -1939,7 +1939,7 @@ _MIDDLEWARE = (
             ),
         ),
         "A decision of middleware or of a check is made once, also if a process dies.",
-        aim="clerks; clerks in quiet",
+        aim="clerks; queues",
     ),
     Mutant(
         "what middleware added to a request is not read from the record after a crash",
@@ -1952,7 +1952,7 @@ _MIDDLEWARE = (
             ),
         ),
         "A turn that goes on after a crash asks its model with the messages that were on record.",
-        aim="clerks; clerks in quiet",
+        aim="clerks; queues",
     ),
     Mutant(
         "a person is asked before the question of a check is on record",
@@ -1965,7 +1965,7 @@ _MIDDLEWARE = (
             ),
         ),
         "A question is on record before a person sees it: after a crash it is the same one.",
-        aim="clerks; clerks in quiet",
+        aim="clerks; queues",
     ),
     Mutant(
         "an answer about which a check asks a person is not kept meanwhile",
@@ -1978,7 +1978,7 @@ _MIDDLEWARE = (
             ),
         ),
         "A reply is not asked for again: the answer about which a person decides is the one that the turn gives.",
-        aim="clerks; clerks in quiet",
+        aim="clerks; queues",
     ),
     Mutant(
         "a turn that goes on asks the model again for the answer about which a person decides",
@@ -1991,7 +1991,7 @@ _MIDDLEWARE = (
             ),
         ),
         "A reply is not asked for again: the answer about which a person decides is the one that the turn gives.",
-        aim="clerks; clerks in quiet",
+        aim="clerks; queues",
     ),
     Mutant(
         "a message passes unchecked if its process dies before the check",
@@ -2004,7 +2004,7 @@ _MIDDLEWARE = (
             ),
         ),
         "No model reads a message that a check refuses, whichever process runs the turn.",
-        aim="clerks; clerks in quiet",
+        aim="clerks; queues",
     ),
     Mutant(
         "an answer that was refused before a crash is the answer after it",
@@ -2017,7 +2017,7 @@ _MIDDLEWARE = (
             ),
         ),
         "A refused answer is no answer, also if the process dies after it is on record.",
-        aim="clerks; clerks in quiet",
+        aim="clerks; queues",
     ),
     Mutant(
         "a typed answer loses its value at a crash",
@@ -2030,7 +2030,7 @@ _MIDDLEWARE = (
             ),
         ),
         "A typed answer has its type, whichever process ends the turn.",
-        aim="clerks; clerks in quiet",
+        aim="clerks; queues",
     ),
 )
 

@@ -73,6 +73,8 @@ class Clients:
         given: dict[str, Any] = {"before": chance.choice((0.05, 0.3)), "after": 0}
         if name == "narrow" and chance.random() < 0.5:
             given["before"] = 4.5  # the last ones wait in vain for their turn
+        if name == "approved" and focus.equal:
+            given["before"] = 1.4  # those that were decided on at once fill the queue
         if name == "order":
             given["after"] = 0.6
         if name in ("look_up", "put", "pay", "costly", "order_twice"):

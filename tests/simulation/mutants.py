@@ -1218,8 +1218,8 @@ _AGENTS = (
         (
             Change(
                 "agents/memory.py",
-                "        if kept.id:\n"
-                "            await host.records.put_document(ID, _id_key(key, kept.id), _encode(kept.turn), 0)\n"
+                "        for id in filter(None, (kept.id, *kept.heard)):\n"
+                "            await host.records.put_document(ID, _id_key(key, id), _encode(kept.turn), 0)\n"
                 "        for _ in range(_ATTEMPTS):\n",
                 "        for _ in range(_ATTEMPTS):\n",
             ),
@@ -1227,8 +1227,8 @@ _AGENTS = (
                 "agents/memory.py",
                 "                self._follow(key, head, new, version, kept)\n",
                 "                self._follow(key, head, new, version, kept)\n"
-                "                if kept.id:\n"
-                "                    await host.records.put_document(ID, _id_key(key, kept.id), _encode(kept.turn), 0)\n",
+                "                for id in filter(None, (kept.id, *kept.heard)):\n"
+                "                    await host.records.put_document(ID, _id_key(key, id), _encode(kept.turn), 0)\n",
             ),
         ),
         "One turn for one id and thread: a message that is sent again under its id begins no second turn.",
@@ -1817,8 +1817,8 @@ _MESSAGES = (
         (
             Change(
                 "agents/turn_lifecycle.py",
-                "heard = (*turn.record.heard, *turn.heard)",
-                "heard = tuple(turn.heard)",
+                "heard = list(dict.fromkeys((*turn.record.heard, *turn.heard)))",
+                "heard = list(turn.heard)",
             ),
         ),
         "A message is read once, also if its turn ends early after a crash.",
@@ -1844,10 +1844,12 @@ _MESSAGES = (
             Change(
                 "agents/turn_lifecycle.py",
                 "        await self._taken(turn.host, turn.outages(), turn.thread, turn.id, heard)\n"
-                "        save = partial(self._memory.save, turn.host, turn.thread, document)\n        try:\n"
+                "        save = partial(self._memory.save, turn.host, turn.thread, msgspec.structs.replace(document, heard=heard))\n"
+                "        try:\n"
                 "            return await save()\n        except StoreUnavailable as error:\n"
                 "            return await turn.outages().through(save, error)\n",
-                "        save = partial(self._memory.save, turn.host, turn.thread, document)\n        try:\n"
+                "        save = partial(self._memory.save, turn.host, turn.thread, msgspec.structs.replace(document, heard=heard))\n"
+                "        try:\n"
                 "            saved = await save()\n        except StoreUnavailable as error:\n"
                 "            saved = await turn.outages().through(save, error)\n"
                 "        await self._taken(turn.host, turn.outages(), turn.thread, turn.id, heard)\n"

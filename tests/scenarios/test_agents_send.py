@@ -15,7 +15,6 @@ from tests.scenarios.kit import make
 
 from clicket import Runtime
 from clicket.agents import AgentBusy, Change, Check, ReActAgent, Refuse
-from clicket.agents.entries import Ended
 from clicket.agents.mailbox import Mailbox, QueuedMessage
 from clicket.agents.turn import Turn
 from clicket.errors import Conflict, QueueFull, UsageError
@@ -385,19 +384,18 @@ async def test_a_heard_message_is_in_no_other_turn_although_its_turn_ends_before
 
 async def test_a_heard_message_waits_until_it_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The turn that heard it is stopped before that is durable: if its process dies now, another turn reads the message."""
-    asked, ends, store, write = Gate(), asyncio.Event(), HeldStore(tmp_path / "calls.db"), Turn.write
+    asked, ends, store, end_calls = Gate(), asyncio.Event(), HeldStore(tmp_path / "calls.db"), Turn.end_calls
 
     async def answer(request: ChatRequest) -> Any:
         await asked()
         store.holds = "turn-1"
         return [("echo", '{"text": "a"}')]
 
-    def noted(turn: Turn, text: str, entry: Any, *rest: Any, **named: Any) -> None:
-        write(turn, text, entry, *rest, **named)
-        if isinstance(entry, Ended):
-            ends.set()
+    async def noted(turn: Turn, *given: Any) -> None:
+        ends.set()
+        await end_calls(turn, *given)
 
-    monkeypatch.setattr(Turn, "write", noted)
+    monkeypatch.setattr(Turn, "end_calls", noted)
     async with Runtime([echo], store=store) as rt:
         agent = ReActAgent(rt, Says(answer))
         await agent.begin("first", thread="t")

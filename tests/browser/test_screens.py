@@ -135,6 +135,22 @@ def test_a_chat_turn_with_a_tool_call(console: Console, server: Server) -> None:
     expect(page.get_by_text("Tool calls")).to_be_visible()
 
 
+def test_a_conversation_is_forked_and_a_cut_turn_goes_on(console: Console, server: Server) -> None:
+    said = {"message": "good morning", "agent": "helper", "wait": True}
+    assert server.http.post("/agents/forked/messages", json=said).status_code == 200
+    page = console.open("#/threads/forked")
+    page.get_by_role("button", name="Fork here").click()
+    expect(page.get_by_text("Fork after turn 1 of")).to_be_visible()
+    assert "forked-fork-" in page.url
+    expect(page.locator(".message[data-role=assistant]").last).to_be_visible()
+    cut = server.http.post("/agents/forked/fork", json={"agent": "helper", "after": 0, "step": 1}).json()["thread"]
+    page = console.open(f"#/threads/{cut}?agent=helper")
+    expect(page.get_by_text("Fork after turn 0 and step 1 of the next one, of")).to_be_visible()
+    page.get_by_role("button", name="Continue the turn").click()
+    expect(page.get_by_role("button", name="Continue the turn")).to_have_count(0)
+    expect(page.locator(".turn-foot")).to_have_count(1)
+
+
 def test_pictures_and_files_of_a_conversation(console: Console, server: Server) -> None:
     uploaded = server.http.post("/artifacts", content=png(20, 10), headers={"content-type": "application/octet-stream"})
     message = ["draw this, larger", {"artifact": uploaded.json()["id"], "name": "small.png"}]

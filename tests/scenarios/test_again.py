@@ -11,8 +11,10 @@ from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import key_for, served
 
 from clicket import Policy, Runtime, State, tool
+from clicket.agents import ReActAgent
 from clicket.client import Client, SyncClient
 from clicket.errors import InvalidInput, NotFound, UsageError
+from clicket.testing import ScriptedModel
 
 TOOLS = (add, echo_value)
 
@@ -135,3 +137,38 @@ def test_the_blocking_client(tmp_path: Any) -> None:
         rt.call("add", {"a": 1, "b": 2}, id="c1")
         result = rt.again("c1").result()
         assert (result.state, result.output) == (State.COMPLETED, 3)
+
+
+@pytest.mark.parametrize("kind", ["runtime", "client"])
+async def test_the_effects_that_it_would_repeat_are_listed(kind: str) -> None:
+    @tool
+    async def pay(bill: str) -> str:
+        return f"paid {bill}"
+
+    @tool(read_only=True)
+    async def look() -> str:
+        return "seen"
+
+    def add_agents(rt: Runtime) -> ReActAgent:
+        clerk = ReActAgent(rt, ScriptedModel([[("look", {}), ("pay", {"bill": "rent"})], "paid"]), name="clerk")
+        rt.add(clerk.as_tool("ask_clerk", "Pays."))
+        return ReActAgent(rt, ScriptedModel([[("ask_clerk", {"task": "pay"}), ("look", {})], "done"]), name="boss")
+
+    async def check(rt: Runtime | Client, agent: Any) -> None:
+        await agent.run("go", thread="t")
+        asked = {call.tool: call.id for call in (await rt.history(thread="t")).items}
+        (effect,) = await rt.effects(asked["ask_clerk"])
+        assert (effect.tool, effect.arguments) == ("pay", {"bill": "rent"})
+        assert effect.thread.startswith("t/")
+        assert await rt.effects(asked["look"]) == []
+        own = await rt.effects(effect.id, thread=effect.thread)
+        assert [each.id for each in own] == [effect.id]
+        with pytest.raises(NotFound):
+            await rt.effects("nowhere")
+
+    if kind == "runtime":
+        async with make([pay, look]) as rt:
+            await check(rt, add_agents(rt))
+    else:
+        async with served([pay, look]) as it, Client(it.url) as client:
+            await check(client, add_agents(it.runtime))

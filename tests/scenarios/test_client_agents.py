@@ -52,6 +52,31 @@ async def test_a_client_lowers_the_limits_of_a_turn(tmp_path: Path) -> None:
 
 
 class TestSameAsAnAgent:
+    async def test_forks_and_reruns(self, kind: str, tmp_path: Path) -> None:
+        async with either(kind, declared(tmp_path)) as agent:
+            first = await agent.run("add", thread="t")
+            fork = await agent.fork("t", after=1, to="f")
+            assert (fork.thread, fork.turns, fork.origin.thread, fork.origin.after) == ("f", 1, "t", 1)
+            assert await agent.messages("f") == first.messages
+            assert (await agent.fork("t", to="f")).turns == 1
+            with pytest.raises(Conflict):
+                await agent.fork("t", after=0, to="f")
+            with pytest.raises(NotFound):
+                await agent.fork("t", after=9)
+            with pytest.raises(NotFound):
+                await agent.rerun("t", turn=9)
+            cut = await agent.fork("t", after=0, step=1)
+            assert cut.waiting_for == ["resume"]
+            with pytest.raises(AgentBusy):
+                await agent.run("other", thread=cut.thread)
+            resumed = await agent.resume(cut.thread)
+            assert resumed is not None
+            assert (resumed.thread, resumed.turn) == (cut.thread, 1)
+            assert await agent.resume(cut.thread) is None
+            again = await agent.rerun("t", turn=1, system="Be quick.", to="again")
+            assert (again.thread, again.turn, again.text) == ("again", 1, first.text)
+            assert [each.thread for each in await agent.forks("t")] == ["f", cut.thread, "again"]
+
     async def test_a_turn_that_is_handed_over(self, kind: str, tmp_path: Path) -> None:
         agents = {
             "helper": {
@@ -391,5 +416,7 @@ def test_the_faces_have_the_same_names() -> None:
         wanted = list(inspect.signature(method).parameters)
         mirrored = list(inspect.signature(getattr(Agent, name)).parameters)
         inside = ("turn", "run", "frontend", "reader")  # for servers
+        if name in ("rerun", "resume"):
+            inside = ("model", "output", "deps")  # values of a process
         assert [each for each in mirrored if each not in inside or each in wanted] == wanted, name
         assert list(inspect.signature(getattr(SyncAgent, name)).parameters) == wanted, name

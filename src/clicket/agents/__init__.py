@@ -34,6 +34,14 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     event_stream                recorded, then live events of a thread
     threads, memory             turns of a thread; their documents in the store, and a cache
     thread_retention            removal of idle threads
+    fork, origin                forks of threads; where one comes from
+    fork_sweep                  removal of those that were never whole
+    past_entries, turn_cut      entries that forks took along; a turn up to a step
+    forked_turn                 the first turn of a fork
+    cut_turn_start              begins one that goes on after a step
+    again, rerun                that a turn is another one, run again; the calls of that one
+    recorded_calls              their outcomes, for equal calls
+    turn_on_record              entries of a turn, wherever they are
     subagents                   an agent as a tool of another
     task_threads                names of the threads in which agents work on tasks of others
     mailbox, turn_start         messages that wait for a turn; how turns begin
@@ -64,6 +72,7 @@ from clicket.agents.mailbox import QueuedMessage
 from clicket.agents.memory import Page, TurnDocument
 from clicket.agents.middleware import Middleware
 from clicket.agents.model_step import Thinker
+from clicket.agents.origin import Fork, Origin
 from clicket.agents.plan import Plan, Step
 from clicket.agents.plan_execute import PlanExecuteAgent
 from clicket.agents.react import Loop, ReActAgent
@@ -92,12 +101,14 @@ __all__ = [
     "ContextWindow",
     "Drive",
     "Edit",
+    "Fork",
     "Handoff",
     "Limits",
     "Loop",
     "Memory",
     "Message",
     "Middleware",
+    "Origin",
     "Page",
     "Pass",
     "Plan",

@@ -12,28 +12,34 @@ from typing import Any, Generic, Protocol, Self, Unpack, overload
 import msgspec
 from typing_extensions import TypeVar
 
+from clicket.agents.again import Again, Effects, checked_effects
 from clicket.agents.agent_result import AgentEvent, AgentResult, Sent, ThreadView
 from clicket.agents.background_tools import BACKGROUND_TOOLS, background_tools
 from clicket.agents.chain import Chain
 from clicket.agents.check import Check
 from clicket.agents.check_tool import CheckTool, tool_name
+from clicket.agents.cut_turn_start import begin_cut_turn
 from clicket.agents.event_feed import FeedReader
 from clicket.agents.event_stream import position_of
-from clicket.agents.frontend_tool import FrontendTool
+from clicket.agents.fork import forks_of, make_fork
+from clicket.agents.frontend_tool import FrontendTool, offers_in
 from clicket.agents.handoff import Handoff, HandTool, Named, handoffs_of
 from clicket.agents.identity import Identity
 from clicket.agents.mailbox import QueuedMessage, When
 from clicket.agents.memory import Page
+from clicket.agents.origin import Fork
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.read_result import read_result
-from clicket.agents.run_options import NO_VALUES, Given, RunValues, Taking, deps_of, taken
+from clicket.agents.rerun import calls_of
+from clicket.agents.run_options import NO_VALUES, Given, RunValues, Taking, deps_of, options_in, taken
 from clicket.agents.subagents import AgentTool
-from clicket.agents.threads import Threads, Wanted, has_message, other_message, turn_id
+from clicket.agents.threads import Place, Threads, Wanted, has_message, other_message, turn_id
 from clicket.agents.transcript import storable
 from clicket.agents.turn_lifecycle import Drive, OnChange, ReturnTo, StateChanged, TurnLifecycle
 from clicket.agents.turn_limits import Limits, check_counts
-from clicket.agents.turn_record import TurnRecord, plan_in
+from clicket.agents.turn_on_record import turn_on_record
+from clicket.agents.turn_record import TurnRecord, begun_in, plan_in
 from clicket.agents.turn_start import begin, bringing, earlier, lacking_dep, refuse_lacking, turn_arguments, work_off
 from clicket.agents.turn_tool import TurnTool
 from clicket.agents.user_message import Message, UserMessage, kept
@@ -320,10 +326,12 @@ class Agent(Generic[T]):
     async def _said(self, message: Any) -> Any:
         return message if isinstance(message, str) else await kept(self._host, message)
 
-    async def _run(self, wanted: Wanted, thread: str, given: Taking) -> AgentResult[Any]:
+    async def _run(
+        self, wanted: Wanted, thread: str, given: Taking, frontend: Sequence[ToolOffer] = ()
+    ) -> AgentResult[Any]:
         threads = self._threads
         while True:
-            number = await threads.next(thread)
+            number = await threads.next_to_begin(thread)
             run = new_id()
             known = await earlier(self._tool, threads, wanted, thread, number)
             if known is not None:
@@ -332,7 +340,7 @@ class Agent(Generic[T]):
             self._tool.starting[run] = self._lifecycle, given.values
             self._tool.endings[run] = None
             try:
-                arguments = turn_arguments(wanted, thread, number, run, given.options)
+                arguments = turn_arguments(wanted, thread, number, run, given.options, frontend)
                 await self._host.conduct(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
             except Taken:
                 # Either another process took over the turn that began here, or the thread already has a turn of that number.
@@ -414,9 +422,12 @@ class Agent(Generic[T]):
         have them."""
         check_name("thread", thread)
         values = RunValues(model=model, output=None if output is None else Output.of(output), deps=deps_of(deps))
-        number = await self._threads.next(thread)
-        bring = bringing(self._tool, self._threads, thread, number, values)
-        place = await self._threads.join(Wanted(), thread, number, bring)
+        begun = await begin_cut_turn(self._tool, self._threads, thread, values)
+        number = await self._threads.next(thread) if begun is None else begun
+        place: Place | None = "here"
+        if begun is None:
+            bring = bringing(self._tool, self._threads, thread, number, values)
+            place = await self._threads.join(Wanted(), thread, number, bring)
         await self._tool.mailbox.let_go(self._host, thread)
         if place is None:
             await work_off(self._tool, self._host, thread)
@@ -427,6 +438,9 @@ class Agent(Generic[T]):
         """`resume` without the wait: returns the number of the turn that now runs in this process; `events` follows it. `AgentBusy`: it
         runs in another one."""
         check_name("thread", thread)
+        begun = await begin_cut_turn(self._tool, self._threads, thread, NO_VALUES)
+        if begun is not None:
+            return begun
         number = await self._threads.next(thread)
         place = await self._threads.join(Wanted(), thread, number)
         if place == "elsewhere":
@@ -528,6 +542,86 @@ class Agent(Generic[T]):
             )
         return False
 
+    # Forks.
+
+    async def fork(
+        self, thread: str = "default", *, after: int | None = None, step: int | None = None, to: str | None = None
+    ) -> ThreadView:
+        """A new thread with the turns of this one up to number `after` (default: all that have ended), and with `step` also the next
+        turn up to the results of that step, which `resume(to)` continues. The old thread is not changed, and its running turn goes on.
+
+        The new thread has the messages, the entries, the plan, the artifacts, the threads of agents that were called, and the met
+        dependencies of tools. It has no grants, no queued messages, no sessions of tools or programs, which the model reads, and none of
+        what was spent. `to`: its name; default: one of its own. If that thread is this fork already, it is returned; another thread:
+        `Conflict`. A kill leaves nothing that can be seen. `NotFound`: there is no such turn, or the step has no results on record.
+        """
+        check_name("thread", thread)
+        with self._host.while_open():
+            return await self.look(await make_fork(self._threads, thread, after, step, to))
+
+    async def forks(self, thread: str = "default") -> list[Fork]:
+        """The forks of a thread, the oldest first, each with its own forks."""
+        check_name("thread", thread)
+        return await forks_of(self._threads, thread)
+
+    async def rerun(
+        self,
+        thread: str = "default",
+        *,
+        turn: int,
+        model: ChatModel | None = None,
+        system: str | None = None,
+        effects: Effects = "recorded",
+        to: str | None = None,
+    ) -> AgentResult[T]:
+        """Run a turn again, in a fork of the thread before it, also with another model or other instructions; `r.thread` is the fork.
+
+        No tool runs for what is on record: the n-th call of a tool with equal arguments gets the n-th recorded outcome, failures and
+        unknown outcomes too. `effects` says what becomes of a further call: `recorded`, it is refused (`not_recorded`); `ask`, a person is
+        asked; `live`, it runs. Checks, middleware and the policy decide anew. `to`: the name of the fork; the same line again gives the
+        same turn. `NotFound`: there is no such turn, or it is not kept any more.
+        """
+        wanted, name, given, frontend = await self._again(thread, turn, model, system, effects, to)
+        with self._host.while_open():
+            return self._typed(await self._run(wanted, name, given, frontend), given.values)
+
+    async def begin_rerun(
+        self,
+        thread: str = "default",
+        *,
+        turn: int,
+        model: ChatModel | None = None,
+        system: str | None = None,
+        effects: Effects = "recorded",
+        to: str | None = None,
+    ) -> ThreadView:
+        """As `rerun`, without the wait: returns the fork as soon as its turn is durable. Its number is `turn`."""
+        wanted, name, given, frontend = await self._again(thread, turn, model, system, effects, to)
+        await begin(self._tool, self._threads, self._lifecycle, wanted, name, given, frontend)
+        return await self.look(name)
+
+    async def _again(
+        self, thread: str, turn: int, model: ChatModel | None, system: str | None, effects: Any, to: str | None
+    ) -> tuple[Wanted, str, Taking, Sequence[ToolOffer]]:
+        """Make the fork in which a turn is run again. What the turn was run with holds, but for its model and its deps."""
+        check_name("thread", thread)
+        if type(turn) is not int or turn < 1:
+            raise UsageError(f"turn is the number of a turn, from 1, not {turn!r}.")
+        again = Again(thread=thread, turn=turn, effects=checked_effects(effects))
+        given = taken({"model": model, "system": system})
+        await calls_of(self._threads, thread, turn)  # it is kept
+        found = await turn_on_record(self._threads, thread, turn)
+        begun = None if found is None else begun_in(found.entries)
+        if found is None or begun is None:
+            raise NotFound(f"turn {turn} of thread {thread!r} had not begun when it ended, so it cannot be run again.")
+        before = options_in(found.arguments.get("options"))
+        options = msgspec.structs.replace(
+            before, model=given.options.model, system=before.system if system is None else system, deps=[], again=again
+        )
+        name = await make_fork(self._threads, thread, turn - 1, None, to)
+        wanted = Wanted(message=begun.message, files=tuple(begun.files), turn=turn)
+        return wanted, name, Taking(options, given.values), offers_in(found.arguments.get("frontend", ()))
+
     # Reading.
 
     def state(self, thread: str = "default") -> AgentState:
@@ -547,6 +641,8 @@ class Agent(Generic[T]):
         plan = None
         if record is not None:
             plan = plan_in(threads.entries(record.events, thread, head.turns + 1))
+        elif head.is_cut and (cut := await turn_on_record(threads, thread, head.turns + 1)) is not None:
+            plan = plan_in(cut.entries)
         elif head.turns and (last := await self._memory.turn(host, thread, head.turns)) is not None:
             plan = last.plan
         return ThreadView(
@@ -561,7 +657,8 @@ class Agent(Generic[T]):
             error=head.error,
             plan=plan,
             updated_at=head.updated_at if record is None else record.updated_at,
-            waiting_for=[] if record is None else await self._waits(thread, record),
+            waiting_for=["resume"] * head.is_cut if record is None else await self._waits(thread, record),
+            origin=head.origin,
         )
 
     async def _waits(self, thread: str, running: Record) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal
 import msgspec
 from typing_extensions import TypeVar
 
+from clicket.agents.origin import Origin
 from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
@@ -100,4 +101,7 @@ class ThreadView(msgspec.Struct, frozen=True, kw_only=True):
     plan: dict[str, Any] | None = None
     updated_at: float = 0.0
     waiting_for: list[str] = []
-    """Ids of tool calls of the running turn that wait for an approval; `budget`, while requests under way have reserved what is left."""
+    """Ids of tool calls of the running turn that wait for an approval; `budget`, while requests under way have reserved what is left;
+    `resume`, in a fork with a turn up to a step."""
+    origin: Origin | None = None
+    """Of a fork."""

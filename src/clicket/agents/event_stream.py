@@ -13,6 +13,7 @@ from clicket.agents.entries import entry_of, events_of
 from clicket.agents.event_feed import EventFeed, FeedReader
 from clicket.agents.threads import Threads, turn_id
 from clicket.agents.turn import Turn
+from clicket.agents.turn_on_record import turn_on_record
 from clicket.errors import ClicketError, UsageError
 from clicket.model import Event
 from clicket.model.ids import is_of_turn
@@ -105,6 +106,8 @@ class EventStreams:
                 await running.flush()
         record = await threads.record(thread, number)
         if record is None:
+            for event in await _taken_along(threads, thread, number, after):
+                yield event
             return
         queued = reader.take()
         position = after
@@ -130,7 +133,7 @@ class EventStreams:
         """The events of a turn that are in the store now."""
         record = await threads.record(thread, number)
         if record is None:
-            return []
+            return await _taken_along(threads, thread, number, (number, 0, 0))
         return _events(threads.entries(record.events, thread, number), thread, number, (number, 0, 0))
 
     async def _live(
@@ -179,6 +182,12 @@ class EventStreams:
             finally:
                 here.cancel()
                 later.cancel()
+
+
+async def _taken_along(threads: Threads, thread: str, number: int, after: Position) -> list[AgentEvent]:
+    """Of a turn without a call of its own: one that the thread, a fork, took along."""
+    found = await turn_on_record(threads, thread, number)
+    return [] if found is None else _events(found.entries, thread, number, after)
 
 
 async def _outcome(threads: Threads, thread: str, number: int) -> None:

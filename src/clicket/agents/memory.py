@@ -13,15 +13,18 @@ from urllib.parse import quote
 import msgspec
 
 from clicket.agents.handoff import is_note
+from clicket.agents.origin import Origin
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import AnswerEnd, Stopped
 from clicket.errors import StoreUnavailable
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
-from clicket.model.ports import AgentHost, Records, StoredDocument
+from clicket.model.ports import AgentHost, DocumentWrite, Records, StoredDocument
 
 __all__ = [
     "BELL",
+    "ENTRIES",
+    "FORK",
     "HEAD",
     "HELD",
     "QUEUE",
@@ -32,12 +35,18 @@ __all__ = [
     "Memory",
     "Page",
     "TurnDocument",
+    "delete_past",
     "delete_thread",
     "key_of",
+    "past_key",
 ]
 
 HEAD = "agent.thread"
 TURN = "agent.turn"
+ENTRIES = "agent.entries"
+"""Entries of turns that a fork has taken along, in pieces."""
+FORK = "agent.fork"
+"""The forks of a thread. It is written before anything of a fork, and says when the fork is whole."""
 ID = "agent.id"
 """The number of the turn that has an id, or has heard the message with it, by a hash of the id."""
 REQUESTS = "agent.requests"
@@ -74,6 +83,13 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread: str = ""
     agent: str = ""
     """To which the thread was handed, if it is not its own."""
+    origin: Origin | None = None
+    """Of a fork. The turns up to `origin.after` are at `past_key`."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Its next turn is one that the fork has taken along up to a step."""
+        return self.origin is not None and self.origin.step is not None and self.turns == self.origin.after
 
 
 class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -158,6 +174,11 @@ def key_of(caller: str, thread: str, agent: str) -> str:
     return f"{quote(caller, safe='')}/{agent}/{quote(thread, safe='')}"
 
 
+def past_key(key: str, origin: Origin) -> str:
+    """Where a fork with the key `key` has what it took along. No thread has this key: `!` is quoted in the names of threads."""
+    return f"{key}!{origin.digest}"
+
+
 class Memory:
     """Of one agent. Recently used threads are cached; the version of the head shows whether another process has changed one."""
 
@@ -229,6 +250,19 @@ class Memory:
     ) -> Page:
         """Turns after number `after`."""
         key = key_of(host.caller, thread, self._agent)
+        origin = await self._origin(host, thread)
+        if origin is None or after >= origin.after:
+            return await self._page(host, key, after, until, limit)
+        page = await self._page(host, past_key(key, origin), after, until, limit)
+        if page.after is not None or (until is not None and until <= origin.after):
+            return page
+        left = limit - len(page.turns)
+        if not left:
+            return Page(turns=page.turns, after=origin.after)
+        own = await self._page(host, key, origin.after, until, left)
+        return Page(turns=[*page.turns, *own.turns], after=own.after)
+
+    async def _page(self, host: AgentHost, key: str, after: int, until: int | None, limit: int) -> Page:
         documents = await host.records.documents(TURN, after=_turn_key(key, after), limit=limit + 1)
         mine = [document for document in documents if document.key.startswith(f"{key}/")]
         # The next page starts after the last key, so that damaged documents are skipped.
@@ -239,15 +273,29 @@ class Memory:
             last = None if last is None or last >= until else last
         return Page(turns=turns, after=last)
 
+    async def _origin(self, host: AgentHost, thread: str) -> Origin | None:
+        try:
+            return (await self.head(host, thread))[0].origin
+        except StoreUnavailable:  # a damaged head: the turns of the thread itself can be read
+            return None
+
+    async def _place(self, host: AgentHost, thread: str, number: int) -> str:
+        """The key under which a turn is, or would be."""
+        key = key_of(host.caller, thread, self._agent)
+        origin = await self._origin(host, thread)
+        return key if origin is None or number > origin.after else past_key(key, origin)
+
     async def turn(self, host: AgentHost, thread: str, number: int) -> TurnDocument | None:
-        key = _turn_key(key_of(host.caller, thread, self._agent), number)
+        key = _turn_key(await self._place(host, thread, number), number)
         document = await host.records.document(TURN, key)
         return None if document is None else self._read_turn(host, document)
 
     async def of_id(self, host: AgentHost, thread: str, id: str) -> TurnDocument | None:
         """The turn with this id, or that has heard the message with it, if it has ended and was counted in the head."""
-        key = _id_key(key_of(host.caller, thread, self._agent), id)
-        found = await host.records.document(ID, key)
+        key = key_of(host.caller, thread, self._agent)
+        found = await host.records.document(ID, _id_key(key, id))
+        if found is None and (origin := await self._origin(host, thread)) is not None:
+            found = await host.records.document(ID, _id_key(past_key(key, origin), id))
         try:
             return None if found is None else await self.turn(host, thread, _number.decode(found.body))
         except msgspec.MsgspecError:  # another program wrote it
@@ -296,6 +344,18 @@ class Memory:
         else:
             self._drop(key)
 
+    async def keep_past(self, host: AgentHost, place: str, turn: TurnDocument) -> None:
+        """Write a turn that a fork takes along; `place`: its `past_key`."""
+        key = _turn_key(place, turn.turn)
+        await host.records.put_document(TURN, key, host.protect(TURN, key, _encode(turn)), None)
+        for id in filter(None, (turn.id, *turn.heard)):
+            await host.records.put_document(ID, _id_key(place, id), _encode(turn.turn), None)
+
+    def head_write(self, host: AgentHost, thread: str, head: Head) -> DocumentWrite:
+        """The first head of a thread."""
+        key = key_of(host.caller, thread, self._agent)
+        return DocumentWrite(kind=HEAD, key=key, body=host.protect(HEAD, key, _encode(head)), expect=0)
+
     async def forget(self, host: AgentHost, thread: str) -> int:
         """Remove a thread; returns the number of its turns."""
         key = key_of(host.caller, thread, self._agent)
@@ -343,19 +403,26 @@ async def delete_thread(records: Records, key: str) -> tuple[int, int]:
     """Delete the documents of a thread's turns, and their ids; how many turns there were, and the number of the last."""
     for kind in (ID, QUEUE, SENT):
         await _delete(records, kind, key)
+    await delete_past(records, key)
     for kind in (HELD, BELL):
         await records.delete_document(kind, key)
     removed, last = await _delete(records, TURN, key)
     return removed, _number_of(last)
 
 
-async def _delete(records: Records, kind: str, key: str) -> tuple[int, str]:
+async def delete_past(records: Records, key: str) -> None:
+    """Delete what a fork took along; also what it would have, if it was never completed."""
+    for kind in (ID, TURN, ENTRIES):
+        await _delete(records, kind, key, "!")
+
+
+async def _delete(records: Records, kind: str, key: str, sign: str = "/") -> tuple[int, str]:
     """Delete the documents of a kind whose keys are below `key`; how many there were, and the last key."""
     removed = 0
-    after = f"{key}/"
+    below = after = f"{key}{sign}"
     while True:
         documents = await records.documents(kind, after=after, limit=_PAGE)
-        mine = [document for document in documents if document.key.startswith(f"{key}/")]
+        mine = [document for document in documents if document.key.startswith(below)]
         for document in mine:
             removed += await records.delete_document(kind, document.key)
             after = document.key

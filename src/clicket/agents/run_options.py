@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
+from clicket.agents.again import Again
 from clicket.agents.output import Output
 from clicket.agents.turn_limits import Limits
 from clicket.errors import UsageError, did_you_mean
@@ -58,6 +59,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
     limits: Limits | None = None
     deps: list[str] = []
+    again: Again | None = None
 
 
 class RunValues(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import msgspec
 
 from clicket.agents.context_window import SUMMARY
+from clicket.agents.fork_sweep import ForkSweep
 from clicket.agents.memory import HEAD, REQUESTS, Head, delete_thread, inner_thread, key_of
 from clicket.model.ids import agent_of, alias_of
 from clicket.model.ports import Query, Store, Stored
@@ -92,9 +93,11 @@ class ThreadSweep:
 
     def __init__(self) -> None:
         self._after = ""
+        self._forks = ForkSweep()
 
     async def step(self, store: Store, before: float, has_turn: HasTurn) -> int:
         """Remove threads that were not written since `before`, and whose turns are gone; returns how many."""
+        await self._forks.step(store, before)
         heads = await store.documents(HEAD, after=self._after, limit=_BATCH)
         self._after = heads[-1].key if len(heads) == _BATCH else ""
         forgotten = 0

@@ -27,6 +27,7 @@ from clicket.model.ports import AgentHost, sleep
 from clicket.safety.vault import MASK
 
 __all__ = [
+    "Place",
     "Threads",
     "Wanted",
     "document_of",
@@ -103,6 +104,17 @@ class Threads:
     async def next(self, thread: str) -> int:
         """The number of the running turn, or of the next one."""
         return (await self.memory.head(self.host, thread))[0].turns + 1
+
+    async def next_to_begin(self, thread: str) -> int:
+        """As `next`. `AgentBusy`: the next turn is one that a fork took along up to a step, and has not been resumed."""
+        head, _ = await self.memory.head(self.host, thread)
+        number = head.turns + 1
+        if head.is_cut and await self.record(thread, number) is None:
+            raise AgentBusy(
+                f"thread {thread!r} is a fork with turn {number} up to a step: continue that turn first, with agent.resume({thread!r}).",
+                waiting_for="resume",
+            )
+        return number
 
     async def record(self, thread: str, number: int) -> Record | None:
         return await self.host.record(turn_id(number), self.inner(thread))

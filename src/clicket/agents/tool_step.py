@@ -269,7 +269,8 @@ class _ToolStep:
             sending = turn.sent()  # a decision is durable before the call that follows from it
             if sending is not None:
                 await sending
-        if why is None and not turn.branch and use.name not in turn.frontend and host.is_background(name):
+        goes_on = why is None and not turn.branch and turn.recorded is None and use.name not in turn.frontend
+        if goes_on and host.is_background(name):
             return await host.start(name, arguments, id=call_id, thread=turn.thread) if known is None else None
         if known is not None:
             return await self._outcome(known, call_id, name)
@@ -282,8 +283,14 @@ class _ToolStep:
         thread = self.turn.thread
         if why is not None:
             return host.refuse(tool, arguments, id=call_id, thread=thread, why=why)
+        recorded = self.turn.recorded
         if tool in self.turn.frontend:
-            return host.conduct(FRONTEND, frontend_arguments(tool, arguments), id=call_id, thread=thread)
+            asked = frontend_arguments(tool, arguments)
+            if recorded is not None:
+                return recorded.make(host, FRONTEND, asked, call_id, thread)
+            return host.conduct(FRONTEND, asked, id=call_id, thread=thread)
+        if recorded is not None:
+            return recorded.make(host, tool, arguments, call_id, thread)
         if may_be_made:
             return host.call(tool, arguments, id=call_id, thread=thread)
         return host.call_new(tool, arguments, call_id, thread)

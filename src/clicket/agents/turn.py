@@ -47,6 +47,7 @@ from clicket.agents.mailbox import Mailbox, QueuedMessage
 from clicket.agents.open_calls import STOPPED, end_calls, end_open_calls
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
+from clicket.agents.recorded_calls import RecordedCalls
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.task_threads import thread_of_task
 from clicket.agents.transcript import assistant_message, paired
@@ -158,6 +159,7 @@ class Turn:
         "output",
         "plan",
         "record",
+        "recorded",
         "refusal",
         "refusals",
         "resumed",
@@ -268,6 +270,8 @@ class Turn:
         """Ids of messages that came while it ran."""
         self.bell: int = 0
         """Version of the thread's bell when it looked for such messages last."""
+        self.recorded: RecordedCalls | None = None
+        """Outcomes for its calls, if it is another turn, run again."""
         self.refusal: Refusal | None = None  # of the model's last answer
         self.unread: str = ""
         """The caller's message, if a check has changed or refused it, so that no model reads it."""
@@ -308,9 +312,9 @@ class Turn:
         raw = msgspec.to_builtins(entry)
         self._log.write(text, raw, looked_at, raw if shown is entry else msgspec.to_builtins(shown), then, soon)
 
-    def keep_files(self) -> None:
-        """With the next entry: the files of its message live as long as the turn."""
-        self._log.keep_files(self.files)
+    def keep_files(self, files: Sequence[FileRef] | None = None) -> None:
+        """With the next entry: the files of its message, or these ones, live as long as the turn."""
+        self._log.keep_files(self.files if files is None else files)
 
     async def flush(self) -> None:
         await self._log.flush()
@@ -827,6 +831,7 @@ class Turn:
         branch.max_steps = max_steps
         branch._replay.must_restart = self._replay.must_restart
         branch.deps = self.deps
+        branch.recorded = self.recorded
         branch.decisions.brought.update(self.decisions.brought)
         return branch
 

@@ -19,6 +19,7 @@ from clicket.agents.chain import NO_MIDDLEWARE, Chain
 from clicket.agents.checking import check_message
 from clicket.agents.entries import Begun, Change, Changed, Ended, HandedOver
 from clicket.agents.event_feed import EventFeed
+from clicket.agents.forked_turn import begin_fork, with_entries
 from clicket.agents.handoff import Handoff
 from clicket.agents.identity import Identity, both
 from clicket.agents.mailbox import Mailbox
@@ -27,6 +28,7 @@ from clicket.agents.middleware import at_end, bring_tools
 from clicket.agents.model_spend import count_summaries
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
+from clicket.agents.rerun import bring_recorded
 from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, Brought, RunOptions, RunValues, model_name
 from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
 from clicket.agents.turn import Role, Turn, TurnHandedOver, TurnStopped
@@ -136,6 +138,7 @@ class TurnLifecycle:
         """
         try:
             done, known = await self._read(host, log, thread, number)
+            log = await self._with_past(host, log, known.head, thread, number)
         except asyncio.CancelledError:
             if log.stopping != "cancel":
                 raise
@@ -248,6 +251,14 @@ class TurnLifecycle:
         except StoreUnavailable as error:
             return await Outages(host, log).through(read, error)
 
+    async def _with_past(self, host: AgentHost, log: TurnLog, head: Head, thread: str, number: int) -> TurnLog:
+        """The log, with what a fork took along of the turn."""
+        read = partial(with_entries, host, log, self.identity.name, head, thread, number)
+        try:
+            return await read()
+        except StoreUnavailable as error:
+            return await Outages(host, log).through(read, error)
+
     def _take_change(self, turn: Turn, began: Identity, present: Identity, handed_to: str = "") -> None:
         """The agent, or the one of the name `handed_to`, differs from the recorded one."""
         what = began.changes_to(present)
@@ -316,6 +327,8 @@ class TurnLifecycle:
         while True:
             try:
                 await self._begin(run)
+                await begin_fork(turn, run.head)
+                await bring_recorded(turn, run.options.again)
                 if self._middleware.places and not turn.must_stop:
                     await self._be_at_its_place(turn)
                 await self._bring(run)

@@ -37,7 +37,7 @@ async def begin(
     """The number of the turn that a message begins, or began before, once it is durable. See `Agent.begin`. `only`: it may begin the turn
     of this number, and no later one; else `AgentBusy`."""
     while True:
-        number = await threads.next(thread)
+        number = await threads.next_to_begin(thread)
         run = wanted.run or new_id()
         known = await earlier(tool, threads, wanted, thread, number)
         if known is not None:
@@ -48,9 +48,7 @@ async def begin(
         is_first = run not in tool.starting  # else the same request came twice at once
         tool.expect(run, lifecycle, given.values)
         try:
-            arguments = turn_arguments(wanted, thread, number, run, given.options)
-            if frontend:
-                arguments["frontend"] = offers_on_record(frontend)
+            arguments = turn_arguments(wanted, thread, number, run, given.options, frontend)
             await threads.host.begin(tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
         except Taken:
             if is_first:
@@ -97,7 +95,9 @@ def bringing(tool: TurnTool, threads: Threads, thread: str, number: int, values:
     return bring
 
 
-def turn_arguments(wanted: Wanted, thread: str, number: int, run: str, options: RunOptions) -> dict[str, Any]:
+def turn_arguments(
+    wanted: Wanted, thread: str, number: int, run: str, options: RunOptions, frontend: Sequence[ToolOffer] = ()
+) -> dict[str, Any]:
     """Of the call that is the turn."""
     arguments: dict[str, Any] = {"message": wanted.message, "thread": thread, "turn": number, "run": run}
     if wanted.files:
@@ -106,6 +106,8 @@ def turn_arguments(wanted: Wanted, thread: str, number: int, run: str, options: 
         arguments["id"] = wanted.id
     if options != NO_OPTIONS:
         arguments["options"] = msgspec.to_builtins(options)
+    if frontend:
+        arguments["frontend"] = offers_on_record(frontend)
     return arguments
 
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from clicket.agents import AgentEvent, AgentResult, AgentState, Limits, Message, Page, Sent, ThreadView
+from clicket.agents import AgentEvent, AgentResult, AgentState, Fork, Limits, Message, Page, Sent, ThreadView
+from clicket.agents.again import Effects
 from clicket.agents.mailbox import QueuedMessage, When
+from clicket.agents.origin import fork_name
 from clicket.agents.output import Output
 from clicket.agents.run_options import taken
+from clicket.agents.threads import result_of
 from clicket.agents.turn_limits import Stopped
 from clicket.client.connection import (
     Connection,
@@ -27,7 +30,7 @@ from clicket.client.connection import (
     path_segment,
 )
 from clicket.client.files import message_body
-from clicket.errors import ClicketError, Conflict, UsageError
+from clicket.errors import ClicketError, Conflict, NotFound, UsageError
 from clicket.model.chat import ChatMessage
 from clicket.model.ids import new_id
 
@@ -38,6 +41,7 @@ _WAIT = 20.0
 _TRIES = 8
 _PAGE = 200
 _LAST_EVENTS = ("final", "error")
+M = TypeVar("M")
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +56,10 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
 class _EndedTurn(AgentResult, frozen=True, kw_only=True):
     error: str = ""
     stopped: Stopped | None  # type: ignore[assignment]  # a turn that failed was not stopped
+
+
+class _Begun(msgspec.Struct):
+    turn: int
 
 
 class _StreamEvent(msgspec.Struct):
@@ -231,6 +239,66 @@ class RemoteAgent:
         path = f"{self._path(thread)}/messages/{path_segment(id)}"
         return await self._connection.read_field("DELETE", path, "removed", bool, query=self._query)
 
+    # Forks.
+
+    async def fork(
+        self, thread: str = "default", *, after: int | None = None, step: int | None = None, to: str | None = None
+    ) -> ThreadView:
+        """A new thread with the turns of this one up to a number, or a step. As `Agent.fork`."""
+        name = fork_name(thread) if to is None else to  # sent again it is the same fork
+        return await self._made(thread, "fork", ThreadView, after=after, step=step, to=name)
+
+    async def forks(self, thread: str = "default") -> list[Fork]:
+        """The forks of a thread, the oldest first, each with its own forks."""
+        return await self._connection.read_field(
+            "GET", f"{self._path(thread)}/forks", "items", list[Fork], query=self._query
+        )
+
+    async def rerun(
+        self,
+        thread: str = "default",
+        *,
+        turn: int,
+        system: str | None = None,
+        effects: Effects = "recorded",
+        to: str | None = None,
+    ) -> AgentResult:
+        """Run a turn again, in a fork of the thread before it; `r.thread` is the fork. As `Agent.rerun`, without its `model`."""
+        name = fork_name(thread) if to is None else to
+        await self._made(thread, "rerun", _Begun, turn=turn, system=system, effects=effects, to=name)
+        return await self._end_of(name, turn)
+
+    async def resume(self, thread: str = "default") -> AgentResult | None:
+        """Continue a turn that a fork has up to a step, or that a crash interrupted; None: there is none."""
+        view = await self.look(thread)
+        if not view.waiting_for and view.state is not AgentState.RUNNING:
+            return None
+        if "resume" in view.waiting_for:
+            await self._connection.read_field("POST", f"{self._path(thread)}/resume", "turn", int, query=self._query)
+        return await self._end_of(thread, view.turns + 1)
+
+    async def _made(self, thread: str, what: str, kind: type[M], **body: Any) -> M:
+        given = {name: value for name, value in {"agent": self.name, **body}.items() if value is not None}
+        try:
+            answer = await self._connection.post_until_answered(f"{self._path(thread)}/{what}", given, tries=_TRIES)
+        except ProblemResponse as refused:
+            raise refused.problem.error() from None
+        return decoded(answer.content, kind)
+
+    async def _end_of(self, thread: str, turn: int) -> AgentResult:
+        async with aclosing(self._follow(thread, f"{turn}-0.0", follow=True)) as events:
+            async for event in events:
+                if event.turn == turn and event.type in _LAST_EVENTS:
+                    break
+        found = (await self.history(thread, after=turn - 1, limit=1)).turns
+        if not found or found[0].turn != turn:
+            raise NotFound(f"turn {turn} of thread {thread!r} is not kept any more.")
+        ended = found[0]
+        if ended.state is AgentState.ERROR:
+            raise ClicketError(f"turn {turn} of thread {thread!r} failed: {ended.error}")
+        messages = await self.messages(thread)
+        return result_of(ended, self.name or "", thread, messages)
+
     # Looking.
 
     async def state(self, thread: str = "default") -> AgentState:
@@ -285,7 +353,7 @@ class RemoteAgent:
         body = {"message": message, "agent": self.name, **more}
         return {name: value for name, value in body.items() if value is not None}
 
-    async def _follow(self, thread: str, after: str, *, follow: bool) -> AsyncIterator[AgentEvent]:
+    async def _follow(self, thread: str, after: str, *, follow: bool) -> AsyncGenerator[AgentEvent, None]:
         reconnection = Reconnection()
         while True:
             try:

@@ -45,6 +45,7 @@ from clicket.model.request import checked, request_of
 from clicket.runtime.calls.batch import as_request, in_order
 from clicket.runtime.calls.bulk import MAX_CALLS, BulkAction, BulkResult, CallName, order_of
 from clicket.runtime.calls.dead_letters import DeadPage
+from clicket.runtime.calls.effects import Effect
 from clicket.runtime.calls.history import HistoryOptions
 from clicket.runtime.calls.subscription import EventFilter
 from clicket.runtime.schedules import Schedule, ScheduleOptions
@@ -218,6 +219,11 @@ class Client:
             return CallHandle(self._connection, refused.problem.call_id, thread or (await self.get(id)).thread)
         made = decoded(response.content, _Accepted)
         return CallHandle(self._connection, made.id, made.thread)
+
+    async def effects(self, id: str, *, thread: str | None = None) -> list[Effect]:
+        """The effects that `again` of this call would repeat; as in `clicket.Runtime.effects`."""
+        path = f"/calls/{path_segment(id)}/effects"
+        return await self._connection.read_field("GET", path, "items", list[Effect], query={"thread": thread})
 
     async def bulk(
         self,

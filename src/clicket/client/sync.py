@@ -42,6 +42,7 @@ from clicket.model.worker import WorkerInfo
 from clicket.runtime.blocking_base import BlockingPart, BlockingRuntime, BlockingSubscription
 from clicket.runtime.calls.bulk import MAX_CALLS, BulkAction, BulkResult, CallName
 from clicket.runtime.calls.dead_letters import DeadPage
+from clicket.runtime.calls.effects import Effect
 from clicket.runtime.calls.history import HistoryOptions
 from clicket.runtime.calls.subscription import CallEvent, EventFilter, Gap
 from clicket.runtime.calls.unknown_outcomes import UnknownOptions
@@ -209,6 +210,10 @@ class SyncClient(BlockingRuntime[AsyncClient]):
     ) -> CallHandle:
         """Run a call again, as a new call whose `metadata["again_of"]` is the id of the old one; as in `clicket.Runtime.again`."""
         return CallHandle(self, self._loop.call(self._async.again(id, arguments, thread=thread, new_id=new_id)))
+
+    def effects(self, id: str, *, thread: str | None = None) -> list[Effect]:
+        """The effects that `again` of this call would repeat; as in `clicket.Runtime.effects`."""
+        return self._loop.call(self._async.effects(id, thread=thread))
 
     def bulk(
         self,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Unpack
 
-from clicket.agents import AgentEvent, AgentResult, AgentState, Message, Page, Sent, ThreadView
+from clicket.agents import AgentEvent, AgentResult, AgentState, Fork, Message, Page, Sent, ThreadView
+from clicket.agents.again import Effects
 from clicket.agents.mailbox import QueuedMessage, When
 from clicket.client.agent import RemoteAgent as AsyncRemoteAgent
 from clicket.client.agent import TurnOptions
@@ -94,6 +95,32 @@ class SyncAgent(BlockingPart[AsyncRemoteAgent]):
     def unsend(self, id: str, thread: str = "default") -> bool:
         """Take a message back. False: a turn has taken it, or there is none."""
         return self._loop.call(self._async.unsend(id, thread))
+
+    def fork(
+        self, thread: str = "default", *, after: int | None = None, step: int | None = None, to: str | None = None
+    ) -> ThreadView:
+        """A new thread with the turns of this one up to a number, or a step. As `Agent.fork`."""
+        return self._loop.call(self._async.fork(thread, after=after, step=step, to=to))
+
+    def forks(self, thread: str = "default") -> list[Fork]:
+        """The forks of a thread, the oldest first, each with its own forks."""
+        return self._loop.call(self._async.forks(thread))
+
+    def rerun(
+        self,
+        thread: str = "default",
+        *,
+        turn: int,
+        system: str | None = None,
+        effects: Effects = "recorded",
+        to: str | None = None,
+    ) -> AgentResult:
+        """Run a turn again, in a fork of the thread before it; `r.thread` is the fork. As `Agent.rerun`, without its `model`."""
+        return self._loop.call(self._async.rerun(thread, turn=turn, system=system, effects=effects, to=to))
+
+    def resume(self, thread: str = "default") -> AgentResult | None:
+        """Continue a turn that a fork has up to a step, or that a crash interrupted; None: there is none."""
+        return self._loop.call(self._async.resume(thread))
 
     def state(self, thread: str = "default") -> AgentState:
         return self._loop.call(self._async.state(thread))

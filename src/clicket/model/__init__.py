@@ -5,6 +5,7 @@
 - `record`: everything known about a call, folded from its events; `waits`: whether it waits for a person
 - `grant`: an approval that also answers later questions
 - `result`, `output`: what a caller gets back, also without a record; a tool's output as plain JSON
+- `replayed`: the outcome of an equal call, in place of a run
 - `files`: images and files, and the references that stand for them on record
 - `ended`, `figures`: how a call ended, for statistics; counts and run times in buckets
 - `codec`: JSON encoding and decoding

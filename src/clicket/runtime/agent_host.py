@@ -25,6 +25,7 @@ from clicket.model.files import File, FileRef
 from clicket.model.names import AGENT_PART, AGENT_TAG, shown_name
 from clicket.model.ports import Clock, Duplicate, Query, Records, Store, Stored, agree
 from clicket.model.ports.host import Taken, Watch
+from clicket.model.replayed import Replay
 from clicket.model.request import checked
 from clicket.model.waits import PEOPLE
 from clicket.tools import Registry, Tool
@@ -221,6 +222,17 @@ class Host:
         request = checked(ToolCall(tool, arguments, id=id, thread=thread))
         call = engine.admission.take(request, self._runtime._origin, in_callers_task=True, denied=why)
         return await engine.running.run(call)
+
+    async def replay(
+        self, tool: str, arguments: Arguments, *, id: str, thread: str, replay: Replay, internal: bool = False
+    ) -> ToolResult:
+        admission, origin = self._engine.admission, self._runtime._origin
+        request = checked(ToolCall(tool, arguments, id=id, thread=thread))
+        if internal:
+            call = admission.take(request, origin, in_callers_task=True, internal=True, replay=replay)
+        else:
+            call = await admission.accept(request, origin, in_callers_task=True, replay=replay)
+        return await self._engine.running.run(call)
 
     async def made(self, id: str, thread: str) -> CallHandle | None:
         try:

@@ -32,6 +32,7 @@ from clicket.model.worker import WorkerInfo, WorkerState
 from clicket.runtime.blocking_base import BlockingPart, BlockingRuntime, BlockingSubscription, SyncFirstRuntime
 from clicket.runtime.calls.bulk import MAX_CALLS, BulkAction, BulkResult, CallName
 from clicket.runtime.calls.dead_letters import DeadPage
+from clicket.runtime.calls.effects import Effect
 from clicket.runtime.calls.history import HistoryOptions
 from clicket.runtime.calls.subscription import CallEvent, EventFilter, Gap
 from clicket.runtime.calls.subscription import Subscription as AsyncSubscription
@@ -240,6 +241,14 @@ class Runtime(BlockingRuntime[AsyncRuntime]):
         `arguments` stands for the value that it hides in the old call. `UsageError`: the old arguments are not known; pass new ones.
         """
         return CallHandle(self, self._loop.call(self._async.again(id, arguments, thread=thread, new_id=new_id)))
+
+    def effects(self, id: str, *, thread: str | None = None) -> list[Effect]:
+        """The effects that `again` of this call would repeat, in the order in which they were asked for: those of the call itself, of its
+        program's uses of tools, and of agents that it called. Read-only tools have none, and a call that never started had none.
+
+        They are those on record: the new call may do something else. A call of which no tool is registered here counts as an effect.
+        """
+        return self._loop.call(self._async.effects(id, thread=thread))
 
     def bulk(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, Unpack, overload
 
+from clicket.agents.again import Effects
 from clicket.agents.agent import Agent as AsyncAgent
 from clicket.agents.agent import T, V
 from clicket.agents.agent_result import AgentEvent, AgentResult, Sent, ThreadView
@@ -17,6 +18,7 @@ from clicket.agents.context_window import ContextWindow
 from clicket.agents.handoff import Handoff, Named
 from clicket.agents.mailbox import QueuedMessage, When
 from clicket.agents.memory import Page
+from clicket.agents.origin import Fork
 from clicket.agents.output import Output
 from clicket.agents.plan_execute import PlanExecuteAgent as AsyncPlanExecuteAgent
 from clicket.agents.react import ReActAgent as AsyncReActAgent
@@ -273,6 +275,57 @@ class Agent(BlockingPart[AsyncAgent[T]]):
         `run` or `resume`.
         """
         return self._loop.call(self._async.stop(thread, reason))
+
+    def fork(
+        self, thread: str = "default", *, after: int | None = None, step: int | None = None, to: str | None = None
+    ) -> ThreadView:
+        """A new thread with the turns of this one up to number `after` (default: all that have ended), and with `step` also the next turn
+        up to the results of that step, which `resume(to)` continues. The old thread is not changed, and its running turn goes on.
+
+        The new thread has the messages, the entries, the plan, the artifacts, the threads of agents that were called, and the met
+        dependencies of tools. It has no grants, no queued messages, no sessions of tools or programs, which the model reads, and none
+        of what was spent. `to`: its name; default: one of its own. If that thread is this fork already, it is returned; another thread:
+        `Conflict`. A kill leaves nothing that can be seen. `NotFound`: there is no such turn, or the step has no results on record.
+        """
+        return self._loop.call(self._async.fork(thread, after=after, step=step, to=to))
+
+    def forks(self, thread: str = "default") -> list[Fork]:
+        """The forks of a thread, the oldest first, each with its own forks."""
+        return self._loop.call(self._async.forks(thread))
+
+    def rerun(
+        self,
+        thread: str = "default",
+        *,
+        turn: int,
+        model: ChatModel | None = None,
+        system: str | None = None,
+        effects: Effects = "recorded",
+        to: str | None = None,
+    ) -> AgentResult[T]:
+        """Run a turn again, in a fork of the thread before it, also with another model or other instructions; `r.thread` is the fork.
+
+        No tool runs for what is on record: the n-th call of a tool with equal arguments gets the n-th recorded outcome, failures and
+        unknown outcomes too. `effects` says what becomes of a further call: `recorded`, it is refused (`not_recorded`); `ask`, a person
+        is asked; `live`, it runs. Checks, middleware and the policy decide anew. `to`: the name of the fork; the same line again gives
+        the same turn. `NotFound`: there is no such turn, or it is not kept any more.
+        """
+        return self._loop.call(self._async.rerun(thread, turn=turn, model=model, system=system, effects=effects, to=to))
+
+    def begin_rerun(
+        self,
+        thread: str = "default",
+        *,
+        turn: int,
+        model: ChatModel | None = None,
+        system: str | None = None,
+        effects: Effects = "recorded",
+        to: str | None = None,
+    ) -> ThreadView:
+        """As `rerun`, without the wait: returns the fork as soon as its turn is durable. Its number is `turn`."""
+        return self._loop.call(
+            self._async.begin_rerun(thread, turn=turn, model=model, system=system, effects=effects, to=to)
+        )
 
     def state(self, thread: str = "default") -> AgentState:
         """The state of a thread as this process knows it, without waiting. `look` reads the store, so it knows of other processes."""

@@ -31,6 +31,7 @@ from clicket.runtime.calls.approvals import approve, deny, respond
 from clicket.runtime.calls.batch import as_request, in_order
 from clicket.runtime.calls.bulk import bulk
 from clicket.runtime.calls.dead_letters import dead, requeue
+from clicket.runtime.calls.effects import effects
 from clicket.runtime.calls.external_calls import check_token, complete, emit, fail, heartbeat, report_progress
 from clicket.runtime.calls.history import HistoryOptions, find_calls
 from clicket.runtime.calls.subscription import EventFilter, Subscription
@@ -337,7 +338,7 @@ class Runtime:
         return await self._opened.cancels.cancel(id, thread, self._caller, reason)
 
     approve, deny, respond, schedule = approve, deny, respond, schedule
-    again, bulk, dead, requeue, unknown, resolve = again, bulk, dead, requeue, unknown, resolve
+    again, effects, bulk, dead, requeue, unknown, resolve = again, effects, bulk, dead, requeue, unknown, resolve
     complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
     check_token = check_token
 

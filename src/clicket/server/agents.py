@@ -11,7 +11,18 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta
 
-from clicket.agents import Agent, AgentBusy, AgentEvent, AgentResult, Limits, ThreadView, TurnDocument, UserMessage
+from clicket.agents import (
+    Agent,
+    AgentBusy,
+    AgentEvent,
+    AgentResult,
+    Fork,
+    Limits,
+    ThreadView,
+    TurnDocument,
+    UserMessage,
+)
+from clicket.agents.again import Effects
 from clicket.agents.mailbox import When
 from clicket.agents.output import Output
 from clicket.agents.run_options import taken
@@ -89,6 +100,37 @@ class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     limits: GivenLimits | None = None
     metadata: dict[str, Any] | None = None
     when: When | None = None
+
+
+class ForkRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`agent`: its name, if it is not the default one. `after`: the number of the last turn that the fork has; all that have ended if left
+    out. `step`: it also has the next turn up to the results of this step. `to`: the name of the new thread; sent again with the same name
+    it is the same fork."""
+
+    agent: Name | None = None
+    after: Annotated[float, Meta(ge=0, le=999_999_999, multiple_of=1)] | None = None
+    step: Annotated[float, Meta(ge=1, le=999_999_999, multiple_of=1)] | None = None
+    to: Name | None = None
+
+
+class RerunRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`turn`: the one that is run again. `system`: instructions in place of those that it had. `effects`: what becomes of tool calls that
+    are not on record: `recorded`, they are refused; `ask`, a person is asked; `live`, they run. `to`: the name of the fork in which it
+    runs."""
+
+    turn: Annotated[float, Meta(ge=1, le=999_999_999, multiple_of=1)]
+    agent: Name | None = None
+    system: Annotated[str, Meta(max_length=_MAX_MESSAGE)] | None = None
+    effects: Effects = "recorded"
+    to: Name | None = None
+
+
+class ForkTree(msgspec.Struct, frozen=True, kw_only=True):
+    """The forks of a thread, the oldest first, each with its own forks."""
+
+    agent: str
+    thread: str
+    items: list[Fork]
 
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,8 +261,8 @@ class AgentHandlers:
             raise Refused("conflict", several.message) from None
         return agent.acting_for(own_runtime(request))
 
-    def _location(self, request: Request, agent: str) -> tuple[bytes, bytes]:
-        path = f"/agents/{quote(thread_of(request), safe='')}"
+    def _location(self, request: Request, agent: str, thread: str | None = None) -> tuple[bytes, bytes]:
+        path = f"/agents/{quote(thread_of(request) if thread is None else thread, safe='')}"
         if agent != default_name(self._agents, self._settings):
             path += f"?agent={quote(agent, safe='')}"
         return request.location(path)
@@ -315,6 +357,39 @@ class AgentHandlers:
         thread = thread_of(request)
         stopped = await self._agent(request, request.query("agent")).stop(thread, body.reason)
         return json_response(Stopping(stopped=stopped))
+
+    async def fork(self, request: Request) -> Response:
+        given = await self._body_reader.optional_json(request, ForkRequest)
+        agent = self._agent(request, given.agent)
+        after, step = _whole(given.after), _whole(given.step)
+        view = await agent.fork(thread_of(request), after=after, step=step, to=given.to)
+        return json_response(view, 201, self._location(request, agent.name, view.thread))
+
+    async def forks(self, request: Request) -> Response:
+        agent = self._agent(request, request.query("agent"))
+        thread = thread_of(request)
+        return json_response(ForkTree(agent=agent.name, thread=clean(thread), items=await agent.forks(thread)))
+
+    async def rerun(self, request: Request) -> Response:
+        given = await self._body_reader.json(request, RerunRequest)
+        agent = self._agent(request, given.agent)
+        turn = int(given.turn)
+        with in_trace(request.headers):
+            view = await agent.begin_rerun(
+                thread_of(request), turn=turn, system=given.system, effects=given.effects, to=given.to
+            )
+        begun = TurnBegun(agent=agent.name, thread=clean(view.thread), turn=turn)
+        return json_response(begun, 202, self._location(request, agent.name, view.thread))
+
+    async def resume(self, request: Request) -> Response:
+        agent = self._agent(request, request.query("agent"))
+        thread = thread_of(request)
+        turn = await agent.take_up(thread)
+        if turn is None:
+            raise Refused(
+                "conflict", f"thread {thread!r:.100} has no turn that was interrupted, or that a fork has up to a step."
+            )
+        return json_response(TurnBegun(agent=agent.name, thread=clean(thread), turn=turn), 202)
 
     async def state(self, request: Request) -> Response:
         return json_response(await self._agent(request, request.query("agent")).look(thread_of(request)))
@@ -444,6 +519,56 @@ class AgentHandlers:
                 problems=(404, 409),
             ),
             Operation(
+                route="POST /agents/{threadId}/fork",
+                description="Make a new thread with the turns of this one up to a number, and with `step` also the next turn up to the "
+                "results of that step, which `POST /agents/{threadId}/resume` of the new thread continues. The old thread is not changed.",
+                handler=self.fork,
+                scopes=("call",),
+                parameters=(CALLER,),
+                body=BodySpec(schema=ForkRequest, optional=True),
+                responses={
+                    201: ResponseSpec(
+                        description="The new thread.", schema=ThreadView, headers={"Location": "Where the new thread is looked at."}
+                    )
+                },
+                problems=(404, 409, 422),
+            ),
+            Operation(
+                route="GET /agents/{threadId}/forks",
+                description="The forks of a thread, and theirs: a tree.",
+                handler=self.forks,
+                scopes=("read",),
+                parameters=(_AGENT, CALLER),
+                responses={200: ResponseSpec(description="The forks.", schema=ForkTree)},
+                problems=(404, 409),
+            ),
+            Operation(
+                route="POST /agents/{threadId}/rerun",
+                description="Run a turn again, in a fork of the thread before it. Tool calls on record get their recorded outcomes, "
+                "and do not run.",
+                handler=self.rerun,
+                scopes=("call",),
+                parameters=(CALLER,),
+                body=BodySpec(schema=RerunRequest),
+                responses={
+                    202: ResponseSpec(
+                        description="The turn has begun in the fork.", schema=TurnBegun,
+                        headers={"Location": "Where the fork is looked at."},
+                    )
+                },
+                problems=(404, 409, 422),
+            ),
+            Operation(
+                route="POST /agents/{threadId}/resume",
+                description="Continue a turn that a fork has up to a step, or that a crash interrupted. Its events are at "
+                "`GET /agents/{threadId}/events`.",
+                handler=self.resume,
+                scopes=("call",),
+                parameters=(_AGENT, CALLER),
+                responses={202: ResponseSpec(description="The turn goes on.", schema=TurnBegun)},
+                problems=(404, 409),
+            ),
+            Operation(
                 route="GET /agents",
                 description="The agents of this server.",
                 handler=self.listing,
@@ -451,6 +576,10 @@ class AgentHandlers:
                 responses={200: ResponseSpec(description="Each with its limits.", schema=AgentList)},
             ),
         )  # fmt: skip
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
 
 
 def _normalized(body: bytes) -> bytes:

@@ -9,6 +9,7 @@ import msgspec
 from clicket.model import Record
 from clicket.model.codec import clean
 from clicket.runtime.calls.bulk import BulkResult, order_of, perform
+from clicket.runtime.calls.effects import Effect
 from clicket.runtime.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup, begun, call_path
 from clicket.server.operations import BodySpec, Operation, ResponseSpec
@@ -19,6 +20,12 @@ from clicket.server.responses import Response, json_response
 from clicket.server.schemas import Again, AgainAccepted, BulkRequest
 
 __all__ = ["CallActionHandlers"]
+
+
+class EffectList(msgspec.Struct, frozen=True, kw_only=True):
+    """In the order in which they were asked for."""
+
+    items: list[Effect]
 
 
 class CallActionHandlers:
@@ -41,6 +48,11 @@ class CallActionHandlers:
             return refusal
         made = AgainAccepted(id=handle.id, thread=handle.thread, tool=clean(old.tool), state=state, again_of=old.id)
         return json_response(made, 202, request.location(call_path(handle)))
+
+    async def effects(self, request: Request) -> Response:
+        _, old = await self._lookup.find(request, waiting=False)
+        view = self._acting_for_owner(request, old)
+        return json_response(EffectList(items=await view.effects(old.id, thread=old.thread)))
 
     async def bulk(self, request: Request) -> Response:
         given = await self._body_reader.json(request, BulkRequest)
@@ -99,6 +111,16 @@ class CallActionHandlers:
                     ),
                 },
                 problems=(404, 409, 422, 429),
+            ),
+            Operation(
+                route="GET /calls/{id}/effects",
+                description="The effects that `POST /calls/{id}/again` would repeat: of the call, of its program's uses of tools, and of "
+                "agents that it called.",
+                handler=self.effects,
+                scopes=("read",),
+                parameters=(THREAD, CALLER),
+                responses={200: ResponseSpec(description="The calls with an effect.", schema=EffectList)},
+                problems=(404, 409),
             ),
             Operation(
                 route="POST /bulk",

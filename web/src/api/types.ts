@@ -436,6 +436,14 @@ export interface OneTool {
   figures: ToolReport | null;
 }
 
+/** Of a fork: it has the turns of `thread` up to `after`, and with `step` the next one up to the results of that step. */
+export interface Origin {
+  thread: string;
+  after: number;
+  step?: number | null;
+  at?: number;
+}
+
 /** `background`: the call that a tool call has started. `result_of`: the call whose result the message is. `handoff`: the agent for which the message is, when another one, `by`, hands over to it. `history`: what it reads of the thread. */
 export interface OwnPart {
   background?: string;
@@ -650,6 +658,7 @@ export interface ThreadView {
   plan: Plan | null;
   updated_at: number;
   waiting_for: string[];
+  origin: Origin | null;
 }
 
 /** Seconds since 1970, without jitter. */

@@ -64,6 +64,7 @@ export class Conversation {
   readonly #place: string;
   readonly #path: string;
   readonly #agent: string;
+  readonly #caller: string;
   #stop: () => void = () => undefined;
   #closed = false;
   /** The number of the turn that `live` is of. */
@@ -73,6 +74,7 @@ export class Conversation {
     this.#path = `/agents/${quoted(thread)}`;
     this.#place = query({ agent, caller });
     this.#agent = agent;
+    this.#caller = query({ caller });
     void this.#open();
   }
 
@@ -87,6 +89,24 @@ export class Conversation {
 
   async stop(): Promise<void> {
     await post(`${this.#path}/stop${this.#place}`, { reason: "stopped in the console" });
+  }
+
+  /** A new thread with the turns up to this one. */
+  async fork(turn: number): Promise<string> {
+    const made = await post<ThreadView>(`${this.#path}/fork${this.#caller}`, { after: turn, ...(this.#agent ? { agent: this.#agent } : {}) });
+    return made.thread;
+  }
+
+  /** Continue the turn that a fork has up to a step. */
+  async resume(): Promise<void> {
+    await post(`${this.#path}/resume${this.#place}`);
+    await this.#load();
+  }
+
+  /** The thread in which the calls of a turn are: those that a fork took along are in its origin. */
+  threadOf(turn: number, name: string): string {
+    const origin = this.state.value?.origin;
+    return origin && turn <= origin.after ? origin.thread : name;
   }
 
   async #open(): Promise<void> {

@@ -103,9 +103,9 @@ class AgentRunner:
         self._follow(self.agent.stream(message, thread=thread, id=id), thread)
 
     async def take_up(self, thread: str) -> ActiveTurn | None:
-        """The active turn of a thread. One that a crash interrupted goes on in this process."""
+        """The active turn of a thread. One that a crash interrupted, or that a fork has up to a step, goes on in this process."""
         view = await self.agent.look(thread)
-        if view.state is not AgentState.RUNNING:
+        if view.state is not AgentState.RUNNING and "resume" not in view.waiting_for:
             return None
         try:
             if await self.agent.take_up(thread) is None:

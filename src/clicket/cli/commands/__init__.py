@@ -7,6 +7,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `serve`, `worker`, `mcp`: serve over HTTP; run waiting calls of a store; serve or list tools over MCP
 - `ps`, `threads`, `show`, `tail`: list calls; list conversations; one call; events as they happen
 - `approve` (and `deny`, `respond`), `grants`, `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
+- `fork`, `forks`, `rerun`: a new thread from any turn or step of another; the tree of forks; a turn run again without its effects
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
 - `schedules`: calls that are made again and again
 - `workers`, `dead` (and `requeue`): workers over the store; calls that were given up
@@ -59,6 +60,17 @@ COMMANDS: dict[str, Entry] = {
     "ps": Entry("ps", "ps", "List calls, by default the active ones, newest first."),
     "threads": Entry(
         "threads", "threads", "List threads with their last activity, counts of calls and agents, newest first."
+    ),
+    "fork": Entry(
+        "forks",
+        "fork",
+        "Make a new thread with the turns of another one, up to a turn or a step. The old one is not changed.",
+    ),
+    "forks": Entry("forks", "forks", "List the forks of a thread, and theirs."),
+    "rerun": Entry(
+        "forks",
+        "rerun",
+        "Run a turn again, in a fork of its thread. Tool calls on record get their recorded results, and do not run.",
     ),
     "show": Entry("show", "show", "Show a call: its timeline, arguments, result and error."),
     "tail": Entry("tail", "tail", "Print a call's events as they happen, in whichever process it runs."),

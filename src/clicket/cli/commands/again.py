@@ -34,6 +34,10 @@ async def again(
     _ = context.needed_tools  # without tools no call can run here
     async with context.joined() as runtime:
         view, old = await find_call(runtime, id, thread, caller)
+        repeated = await view.effects(old.id, thread=old.thread)
+        if repeated and given is None and not terminal.json:
+            names = ", ".join(clean(name) for name in dict.fromkeys(each.tool for each in repeated))
+            terminal.say(f"repeats {len(repeated)} effects on record: {names}", style="yellow")
         handle = await view.again(old.id, given, thread=old.thread)
         if not terminal.json:
             terminal.say(f"{clean(handle.id)} runs {clean(old.id)} again", style="bright_black")

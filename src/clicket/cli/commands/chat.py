@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clicket.runtime.agent_config import Declared
     from clicket.runtime.runtime import Runtime
 
-__all__ = ["chat"]
+__all__ = ["chat", "declared_agent"]
 
 _UNNAMED = "default"
 """The name of an agent that only the command line describes."""
@@ -85,7 +85,7 @@ def chat(
     context.terminal.lines = True
     given = {"model": model or None, "system": system, "kind": "plan" if plan else None, "max_steps": max_steps}
     runtime = context.runtime()
-    declared = _declared(runtime, agent, {name: value for name, value in given.items() if value is not None})
+    declared = declared_agent(runtime, agent, {name: value for name, value in given.items() if value is not None})
     text = _message(message or [], interactive=can_ask())
     if id is not None and text is None:
         raise UsageError("--id belongs to one message: clicket chat MESSAGE --id TEXT.")
@@ -101,7 +101,7 @@ def chat(
         raise CallFailed(INTERRUPTED) if ending == "interrupted" else CallFailed
 
 
-def _declared(runtime: Runtime, name: str | None, given: dict[str, Any]) -> Declared:
+def declared_agent(runtime: Runtime, name: str | None, given: dict[str, Any]) -> Declared:
     """The agent of the settings, with the options of the command line in place of its own. Other agents are not made, so a missing
     key of theirs is not an error here."""
     from clicket.runtime.agent_config import declared_agents, default_name

@@ -18,6 +18,7 @@ from clicket.engine.stages import Deferred, Judged
 from clicket.errors import StoreUnavailable, UsageError
 from clicket.model import ToolCall, ToolError
 from clicket.model.ids import new_id
+from clicket.model.replayed import Replay
 from clicket.tools import Tool
 
 __all__ = ["Admission"]
@@ -90,7 +91,13 @@ class Admission:
             raise StoreUnavailable(f"No call was made: {trouble.message}", lasting=True, **trouble.details)
 
     async def accept(
-        self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False, may_repeat: bool = False
+        self,
+        request: ToolCall,
+        origin: Origin,
+        *,
+        in_callers_task: bool = False,
+        may_repeat: bool = False,
+        replay: Replay | None = None,
     ) -> Call:
         """Accept a call after the hub has read what it needs. There is no wait between its check and the acceptance."""
         trial = None
@@ -99,7 +106,13 @@ class Admission:
             trial = await self._hub.look(request.tool, request.thread, origin.caller)
         try:
             return self.take(
-                request, origin, in_callers_task=in_callers_task, trial=trial, judged=judged, may_repeat=may_repeat
+                request,
+                origin,
+                in_callers_task=in_callers_task,
+                trial=trial,
+                judged=judged,
+                may_repeat=may_repeat,
+                replay=replay,
             )
         except BaseException:
             if trial is not None:
@@ -118,12 +131,14 @@ class Admission:
         denied: str = "",
         judged: Judged | None = None,
         may_repeat: bool = False,
+        replay: Replay | None = None,
     ) -> Call:
         """Accept a call. Its first commit is under way when this returns; the call is visible once that is durable.
 
         `in_callers_task`: the caller goes on to `Running.run`. `internal`: a part of clicket makes the call, of a tool
         that callers cannot use. `denied`: record the call as refused, for this reason. `judged`: the judgement of big arguments.
-        `may_repeat`: an earlier call may have had the request's id, so an outcome that is kept of it forbids the call.
+        `may_repeat`: an earlier call may have had the request's id, so an outcome that is kept of it forbids the call. `replay`: chooses
+        an outcome in place of a run; no person is asked for it.
         """
         if self._phase.closing or self._journal.unsaved:
             self._check_open()
@@ -149,11 +164,12 @@ class Admission:
             call.hold_trial(trial)
         if denied:
             call.denied = denied
-        self._admit(call, judged)
+        self._admit(call, judged, replay=replay)
         return call
 
-    def _admit(self, call: Call, judged: Judged | None, may_defer: bool = False) -> None:
-        """Run the first three stages, then send the call to a person, to the cache, or to the queue for a slot."""
+    def _admit(self, call: Call, judged: Judged | None, may_defer: bool = False, replay: Replay | None = None) -> None:
+        """Run the first three stages, then send the call to a person, to the cache, or to the queue for a slot; or end it with an outcome
+        that is on record."""
         now = call.submitted_at
         share = self._share
         if self._limiter.used:
@@ -165,6 +181,13 @@ class Admission:
             self._live.add(call)
             self._pipeline.finish(call, self._ending.on_outcome_durable)
             return
+        if replay is not None:
+            shown = call.arguments if call.secrets is None else call.secrets.arguments
+            known = replay(call.entry.tool, shown)
+            if known is not None:
+                self._live.add(call)
+                self._pipeline.replay(call, known, self._ending.on_outcome_durable)
+                return
         tool = call.tool
         assert tool is not None
         plan = self._plans.simple.get(tool)

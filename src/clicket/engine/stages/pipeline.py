@@ -39,6 +39,7 @@ from clicket.kernel import State
 from clicket.model import Stage, ToolCall, ToolError
 from clicket.model.output import plain_output
 from clicket.model.ports import Clock, mark
+from clicket.model.replayed import Replayed
 from clicket.safety.vault import Vault, hide, hide_error, hide_said, hide_text
 from clicket.system.bridge import ThreadPool
 
@@ -75,6 +76,7 @@ class Pipeline:
         self._execute = execute.start
         self._process = process.__call__
         self._persist = persist.__call__
+        self._take_recorded = process.take_recorded
         self._take_cached, self._take_result = process.take_cached, process.take_result
         self._checks_all = authorize.checks_all
         self._journal = journal
@@ -325,6 +327,18 @@ class Pipeline:
         call.cached = True
         call.stages["execute"] = Stage("cached", waited)
         call.outcome = State.COMPLETED
+        self.finish(call, then)
+
+    def replay(self, call: Call, known: Replayed, then: Then) -> None:
+        """End a call that was just admitted with the outcome of an equal one, in one commit: nothing has begun. A failure of that one says
+        nothing about the tool now."""
+        self._take_recorded(call, known)
+        if known.note:
+            call.add_metadata("recorded", known.note)
+        call.cached = known.state is _COMPLETED
+        call.error, call.is_blameless = known.error, True
+        call.outcome = known.state
+        call.stages["execute"] = Stage("recorded" if known.note else "not_recorded", 0.0)
         self.finish(call, then)
 
     def fail(self, call: Call, error: ToolError, then: Then, *, ran: float | None = None) -> None:

@@ -23,6 +23,7 @@ from clicket.model.codec import CUT_NOTE, is_small, without_notes
 from clicket.model.files import File, FileRef, WithFiles, files_text, lines_of
 from clicket.model.output import HoldsFiles, plain_output, plain_pieces, without_files
 from clicket.model.ports import Store
+from clicket.model.replayed import Replayed
 from clicket.safety.vault import MIN_TOKEN, Secrets, has_marker, hide, hide_text
 from clicket.system.bridge import ThreadPool
 from clicket.tools import Pending, Streamed
@@ -85,6 +86,16 @@ class Process:
     def take_cached(self, call: Call, output: Any, text: str) -> None:
         """Use the output of an equal call, unchanged."""
         call.output, call.content = output, text
+
+    def take_recorded(self, call: Call, known: Replayed) -> None:
+        """Use the outcome of an equal call that is on record, unchanged. What it names lives as long as this call, too."""
+        call.output, call.content, call.files = known.output, known.content, known.files
+        if known.artifact is not None:
+            call.truncated, call.artifact = known.truncated, known.artifact
+            call.add_metadata("artifact_size", known.artifact_size)
+            self._journal.name_artifact(call.entry, known.artifact, known.artifact_size)
+        for ref in known.files:
+            self._journal.name_artifact(call.entry, ref.artifact, ref.size)
 
     def take_result(self, call: Call, output: Any) -> Awaitable[None] | None:
         """As the stage itself, for an output that did not come from the body."""

@@ -13,6 +13,7 @@ from clicket.model.files import File, FileRef
 from clicket.model.ports.caller import Handle
 from clicket.model.ports.clock import Clock
 from clicket.model.ports.records import Records
+from clicket.model.replayed import Replay
 
 if TYPE_CHECKING:  # commands that only read need none of it
     from clicket.model.deps import RunDeps
@@ -141,6 +142,12 @@ class AgentHost(Protocol):
 
     async def refuse(self, tool: str, arguments: Arguments, *, id: str, thread: str, why: str) -> ToolResult:
         """Record a call that is not allowed, as refused."""
+        ...
+
+    async def replay(
+        self, tool: str, arguments: Arguments, *, id: str, thread: str, replay: Replay, internal: bool = False
+    ) -> ToolResult:
+        """Make a call that ends with an outcome which `replay` chooses, without a run of its tool; if it chooses none, as `call_new`."""
         ...
 
     async def made(self, id: str, thread: str) -> Handle | None:

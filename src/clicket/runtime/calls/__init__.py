@@ -1,7 +1,7 @@
 """What a program does with calls, beside making one.
 
 - `batch`: several calls at once
-- `again`: a call run once more
+- `again`, `effects`: a call run once more; what that repeats
 - `history`: listed calls
 - `bulk`: one action on many calls
 - `approvals`: approve, deny, respond

@@ -4,7 +4,7 @@ import type { AgentInfo, Plan } from "../../api/types";
 import { t, word } from "../../i18n";
 import { Conversation, isCut, isRefused, outcomeOf, partsOf, type Decision, type Handed, type Part, type ToolStep } from "../../model/conversation";
 import { number } from "../../model/format";
-import { link } from "../../router";
+import { go, link } from "../../router";
 import { may } from "../../session";
 import { Action } from "../../ui/button";
 import { Failure } from "../../ui/empty";
@@ -72,16 +72,23 @@ function Chat({ conversation, name, caller }: { conversation: Conversation; name
   return (
     <section class="chat" aria-label={t("threads.conversation")}>
       <Failure text={conversation.error.value} />
+      {state?.origin && (
+        <p class="hint">
+          {t(state.origin.step ? "threads.forkedAtStep" : "threads.forked", { turn: state.origin.after, step: state.origin.step ?? 0 })}
+          {" "}<a href={link(["threads", state.origin.thread], { caller, agent: state.agent })}>{state.origin.thread}</a>
+        </p>
+      )}
       <div class="messages" role="log" aria-live="polite" aria-relevant="additions">
         {turns.map((turn) => (
           <div key={turn.turn} class="turn">
-            {partsOf(turn).map((part, index) => <PartView key={index} part={part} thread={name} caller={caller} />)}
+            {partsOf(turn).map((part, index) => <PartView key={index} part={part} thread={conversation.threadOf(turn.turn, name)} caller={caller} />)}
             {isRefused(turn) && <p class="cut">{turn.text}</p>}
             {isCut(turn) && <p class="cut">{word("ended", turn.ended ?? "")}</p>}
             <p class="turn-foot">
               {t("threads.turn", { number: turn.turn })} · {word("agent", outcomeOf(turn))} · {t("threads.steps", { count: turn.steps ?? 0 })}
               {turn.usage && <> · {t("threads.tokens", { count: number(turn.usage.input_tokens + turn.usage.output_tokens) })}{turn.usage.cost ? ` · $${turn.usage.cost.toFixed(4)}` : ""}</>}
-              {" · "}<a href={link(["runs", `turn-${turn.turn}`], { thread: `agent:${state?.agent ?? ""}/${name}`, caller })}>{t("threads.turnRun")}</a>
+              {" · "}<a href={link(["runs", `turn-${turn.turn}`], { thread: `agent:${state?.agent ?? ""}/${conversation.threadOf(turn.turn, name)}`, caller })}>{t("threads.turnRun")}</a>
+              {may("call") && <>{" "}<Action onClick={async () => go(link(["threads", await conversation.fork(turn.turn)], { caller, agent: state?.agent }))}>{t("threads.fork")}</Action></>}
             </p>
           </div>
         ))}
@@ -91,6 +98,7 @@ function Chat({ conversation, name, caller }: { conversation: Conversation; name
       </div>
       {conversation.plan.value?.steps && <PlanView plan={conversation.plan.value} />}
       {state && <Totals conversation={conversation} />}
+      {state?.waiting_for.includes("resume") && may("call") && <p><Action kind="main" onClick={() => conversation.resume()}>{t("threads.resume")}</Action></p>}
       {may("call") && <Composer conversation={conversation} busy={state?.state === "running"} />}
     </section>
   );

@@ -16,6 +16,7 @@ import { ThreadView } from "./thread";
 export function ThreadsScreen() {
   const chosen = route.value.path[1];
   const caller = route.value.query.get("caller") ?? "";
+  const asked = route.value.query.get("agent") ?? "";
   const { value, error, reload } = useLoaded(loadThreads, []);
   const agents = useLoaded(() => json<AgentList>("/agents"), []).value.value?.items ?? [];
   useEffect(() => {
@@ -26,6 +27,9 @@ export function ThreadsScreen() {
   }, []);
   const threads = value.value ?? [];
   const known = threads.find((each) => each.name === chosen && each.caller === caller);
+  useEffect(() => {
+    if (chosen !== undefined && value.peek() && !known) void reload(); // a fork has no call that would announce it
+  }, [chosen]);
   return (
     <div class="split" data-chosen={chosen !== undefined}>
       <section class="split-list" aria-label={t("threads.title")}>
@@ -40,7 +44,7 @@ export function ThreadsScreen() {
         </ul>
       </section>
       <section class="split-main">
-        {chosen === undefined ? <Empty>{t("threads.choose")}</Empty> : <ThreadView key={`${caller}\n${chosen}`} name={chosen} caller={caller} agents={agents} agent={known?.agent ?? ""} />}
+        {chosen === undefined ? <Empty>{t("threads.choose")}</Empty> : <ThreadView key={`${caller}\n${chosen}`} name={chosen} caller={caller} agents={agents} agent={known?.agent || asked} />}
       </section>
     </div>
   );

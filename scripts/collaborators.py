@@ -82,11 +82,14 @@ def _of_files() -> Iterator[tuple[str, str]]:
 
 def _of_revision(revision: str) -> Iterator[tuple[str, str]]:
     command = ["git", "-C", str(ROOT), "archive", revision, "src/clicket"]
-    with tarfile.open(fileobj=io.BytesIO(subprocess.check_output(command))) as archive:
+    found = subprocess.run(command, capture_output=True, check=False)
+    if found.returncode:
+        raise SystemExit(f"{revision}: git cannot read it here: {found.stderr.decode(errors='replace').strip()}")
+    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
         for member in archive:
-            found = archive.extractfile(member) if member.name.endswith(".py") else None
-            if found is not None:
-                yield member.name.removeprefix("src/clicket/"), found.read().decode()
+            file = archive.extractfile(member) if member.name.endswith(".py") else None
+            if file is not None:
+                yield member.name.removeprefix("src/clicket/"), file.read().decode()
 
 
 def _parts(path: str, tree: ast.Module, ours: set[str], carried: set[str]) -> Iterator[Part]:

@@ -15,7 +15,8 @@ from tests.simulation.mutants import HARMLESS, MUTANTS  # noqa: E402
 
 DATA = ROOT / "tests" / "simulation" / "record.toml"
 MADE = "<!-- made by scripts/reliability.py from tests/simulation/record.toml; do not edit -->"
-FIRST_SEEDS = 30
+FIRST_SEEDS = "3 to 30"
+FIRST_SEEDS_ZH = "3 到 30"
 PAGES = {"en": ROOT / "docs" / "reliability.md", "zh": ROOT / "docs" / "zh-CN" / "reliability.md"}
 
 ENGLISH_HEAD = """# Reliability: what is promised, how it is tested, what was found
@@ -76,10 +77,12 @@ def _english(data: dict[str, Any]) -> list[str]:
         "## Planted mistakes",
         "",
         f"{len(MUTANTS)} small changes of the source, each of which breaks a guarantee under some order of events. They were",
-        "written before the judge was tuned to them.",
+        "written before the judge was tuned to them; those of handoffs and of the memory, together with their predicates.",
         f"The first judge found {first[0]} of {first[1]} ({FIRST_SEEDS} seeds each); of {found[1]} that were hunted again,",
         f"the judge of today found {found[0]}, within {limit:,} seeds at most. A mutant runs only in the seeds that reach its place",
-        "(`tests/simulation/reached.py`), as it changes nothing in the others, which count as tried.",
+        "(`tests/simulation/reached.py`), as it changes nothing in the others, which count as tried. One that names the rare combinations",
+        "of events which are likely to show it (`tests/simulation/focus.py`) runs only in seeds that turn to them: `≤ N` says that N seeds",
+        "are enough, and an earlier one may find it, too.",
         "The seeds are those of the workload on the day of the hunt. `make mutants` plants them again; with `ARGS=--again` it tells which",
         "mistakes their seed does not find any more.",
         f"{len(HARMLESS)} more was taken out of the list, because no order of events shows it:",
@@ -109,10 +112,13 @@ def _chinese(data: dict[str, Any]) -> list[str]:
         "",
         "## 植入的错误",
         "",
-        f"对源码的 {len(MUTANTS)} 处小改动，每一处都会在某种事件顺序下破坏一项保证。它们在调整评判者之前写成。",
-        f"最初的评判者发现 {first[1]} 处中的 {first[0]} 处（每处 {FIRST_SEEDS} 个种子）；",
+        f"对源码的 {len(MUTANTS)} 处小改动，每一处都会在某种事件顺序下破坏一项保证。",
+        "它们在调整评判者之前写成；关于移交和记忆的错误则与其判据一同写成。",
+        f"最初的评判者发现 {first[1]} 处中的 {first[0]} 处（每处 {FIRST_SEEDS_ZH} 个种子）；",
         f"再次搜寻的 {found[1]} 处中，现在的评判者在至多 {limit:,} 个种子之内发现 {found[0]} 处。错误只在到达其位置的种子中运行",
         "（`tests/simulation/reached.py`），因为在其余种子中它什么也不改变；那些种子计为已尝试。",
+        "指明了易于显示它的罕见组合的错误（`tests/simulation/focus.py`）只在转向这些组合的种子中运行：`≤ N` 表示 N 个种子已经足够，",
+        "更早的种子也可能发现它。",
         "种子数对应搜寻当天的工作负载。`make mutants` 会再次植入它们；加上 `ARGS=--again` 会指出哪些错误不再被其种子发现。",
         f"另有 {len(HARMLESS)} 处已从列表中去掉，因为没有任何事件顺序能显示它：",
         *(f"*{mutant.name}*. {why}" for mutant, why in HARMLESS),
@@ -141,7 +147,7 @@ def _planted(missed: str, missed_first: str, new: str) -> list[str]:
     for mutant in MUTANTS:
         entry = entries.get(mutant.name, {"seeds": None, "of": 0, "rule": None})
         if entry["seeds"] is not None:
-            seeds, rule = f"{entry['seeds']:,}", entry["rule"]
+            seeds, rule = f"{'≤ ' * entry.get('aimed', False)}{entry['seeds']:,}", entry["rule"]
         else:
             told = missed.format(entry["of"], entry["reach"]) if "reach" in entry else missed_first.format(entry["of"])
             seeds, rule = told if entry["of"] else new, entry.get("why", "")

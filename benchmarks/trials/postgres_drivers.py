@@ -19,8 +19,10 @@ from clicket.stores.postgres.connection import Connection
 
 SELECT = "SELECT id, body FROM t WHERE id = $1"
 INSERT = "INSERT INTO t(body) SELECT unnest($1::text[]) RETURNING id"
+NOTIFY = "SELECT pg_notify('waiting', $1)"
 ROW = "x" * 200
 ROUNDS = 8
+MESSAGES = 2_000
 
 
 async def ours(url):
@@ -55,6 +57,47 @@ async def through_psycopg(url):
     return query, hang, connection.pgconn.finish
 
 
+async def message_of_clicket(url):
+    connection = await Connection.open([url.encode()], 5.0)
+
+    async def write():
+        await connection.run(INSERT, [[ROW]], limit=5.0, then=(NOTIFY, ["x"]))
+
+    return write, connection.close
+
+
+async def message_of_asyncpg(url):
+    connection = await asyncpg.connect(url)
+    insert, notify = await connection.prepare(INSERT), await connection.prepare(NOTIFY)
+
+    async def write():
+        await insert.fetch([ROW])
+        await notify.fetch("x")
+
+    return write, connection.terminate
+
+
+async def messages(url):
+    """A row is written, and a message follows it that no other transaction may hold up: the time until another connection has it."""
+    listener, heard = await Connection.open([url.encode()], 5.0), asyncio.Event()
+    listener.on_notification = lambda channel, text: heard.set()
+    await listener.script("LISTEN waiting", limit=5.0)
+    made = {"clicket": await message_of_clicket(url), "asyncpg": await message_of_asyncpg(url)}
+    found = {name: [] for name in made}
+    for _ in range(MESSAGES):
+        for name, (write, _) in made.items():  # in turns: a load of the machine is on both
+            heard.clear()
+            began = time.perf_counter()
+            await asyncio.gather(write(), heard.wait())
+            found[name].append((time.perf_counter() - began) * 1e6)
+    for name, each in found.items():
+        first, middle, last = statistics.quantiles(each, n=4)
+        print(f"a message behind a row   {name:24} {middle:6.0f} µs ({first:.0f} - {last:.0f})")
+    for _, close in made.values():
+        close()
+    listener.close()
+
+
 CONTENDERS = {"clicket": ours, "asyncpg": through_asyncpg, "psycopg AsyncConnection": through_psycopg}
 WORK = {
     "one row read": (300, SELECT, 1),
@@ -81,6 +124,7 @@ async def main() -> None:
                 close()
         for (what, name), each in found.items():
             print(f"{what:18} {name:24} {statistics.median(each):6.0f} µs CPU ({min(each):.0f} - {max(each):.0f})")
+        await messages(server.url())
         for name, make in CONTENDERS.items():
             query, hang, close = await make(server.url())
             await query(SELECT, 1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.adapters.kit import RUNS, anthropic_results, refused, runtime, wire_name
+from tests.adapters.kit import PNG, RUNS, anthropic_results, draw, refused, runtime, wire_name
 from tests.adapters.provider import Provider
 from tests.kit.waiting import PATIENCE
 
@@ -256,3 +257,16 @@ async def test_a_toolset_is_named_again() -> None:
         response = {"id": "m", "content": [use("u1", "add", {"a": 1}, toolset_name="files")]}
         (result,) = await anthropic.run(rt, response, "t1")
     assert result["toolset_name"] == "files"
+
+
+async def test_images_of_a_result_are_shown() -> None:
+    async with runtime(tools=[draw]) as rt:
+        calls = [
+            {"type": "tool_use", "id": f"toolu_{n}", "name": "draw", "input": {"broken": n == 1}} for n in range(2)
+        ]
+        shown, failed = anthropic_results().validate_python(await anthropic.run(rt, calls, "t1"))
+        text, picture = shown["content"]
+        assert text["text"].startswith("a square")
+        assert picture["source"]["media_type"] == "image/png"
+        assert base64.b64decode(picture["source"]["data"]) == PNG
+        assert "no ink" in failed["content"]

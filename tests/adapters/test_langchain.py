@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
-from tests.adapters.kit import RUNS, runtime
+from tests.adapters.kit import PNG, RUNS, draw, runtime
 
 import clicket.sync
 import clicket.system.bridge
@@ -276,3 +277,18 @@ def test_what_is_no_tool_of_theirs() -> None:
         from_langchain(multiply, isolation="process")
     with pytest.raises(UsageError, match="unknown option"):
         from_langchain(multiply, tmeout=3)
+
+
+async def test_images_of_a_result_are_shown() -> None:
+    async with runtime(tools=[draw]) as rt:
+        [tool] = await as_langchain_tools(rt, "t1")
+        call = {"type": "tool_call", "id": "call_1", "name": "draw", "args": {}}
+        message = await tool.ainvoke(call)
+        text, picture = message.content_blocks
+        assert text["text"].startswith("a square")
+        assert (picture["type"], picture["mime_type"], base64.b64decode(picture["base64"])) == (
+            "image",
+            "image/png",
+            PNG,
+        )
+        assert message.artifact["state"] == "completed"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.adapters.kit import RUNS, chat_results, refused, responses_results, runtime, wire_name
+from tests.adapters.kit import PNG, RUNS, chat_results, draw, refused, responses_results, runtime, wire_name
 from tests.adapters.provider import Provider
 
 from clicket import tool
@@ -256,3 +257,18 @@ async def test_names_that_do_not_fit_come_back(provider: Provider, gpt: AsyncOpe
         (result,) = await openai.run(rt, completion, "t1")
     assert result["content"] == "Größe von x: 3 €"
     assert RUNS == [("files.read", "x")]
+
+
+async def test_images_of_a_result_are_shown_to_models_of_the_responses_api() -> None:
+    async with runtime(tools=[draw]) as rt:
+        call = {"type": "function_call", "call_id": "call_1", "name": "draw", "arguments": "{}"}
+        made = await openai.run(rt, [call], "t1")
+        responses_results().validate_python(made)
+        text, picture = made[0]["output"]
+        assert text["text"].startswith("a square")
+        data = base64.b64encode(PNG).decode()
+        assert picture == {"type": "input_image", "image_url": f"data:image/png;base64,{data}", "detail": "auto"}
+
+        chat = {"id": "call_2", "type": "function", "function": {"name": "draw", "arguments": "{}"}}
+        [message] = await openai.run(rt, [chat], "t1")
+        assert message["content"].startswith("a square"), "a tool message of the chat API has text alone"

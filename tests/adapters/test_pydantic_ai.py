@@ -10,7 +10,7 @@ from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart, ToolReturn
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel as OfflineModel
-from tests.adapters.kit import RUNS, add, nothing, read, runtime
+from tests.adapters.kit import PNG, RUNS, add, draw, nothing, read, runtime
 
 import clicket.sync
 from clicket import QueueFull
@@ -132,3 +132,20 @@ def test_the_blocking_runtime() -> None:
         result = asyncio.run(agent.run("go"))
         assert [part.content for part in returns(result)] == ["null"]
         assert len(rt.history(thread="t1").items) == 1
+
+
+async def test_images_of_a_result_are_shown() -> None:
+    seen: list[Any] = []
+
+    async def model(messages: list[Any], info: Any) -> ModelResponse:
+        if len(messages) == 1:
+            return ModelResponse(parts=[ToolCallPart("draw", {}, "call_1")])
+        seen.extend(messages[-1].parts)
+        return ModelResponse(parts=[TextPart("A square.")])
+
+    async with runtime(tools=[draw]) as rt:
+        agent = Agent(FunctionModel(model), toolsets=[ClicketToolset(rt, "t1")])
+        assert (await agent.run("Draw.")).output == "A square."
+    text, picture = seen[0].content
+    assert text.startswith("a square")
+    assert (picture.media_type, picture.data) == ("image/png", PNG)

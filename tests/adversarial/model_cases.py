@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-
 from tests.adversarial.scanner_kit import Case, each, repeated, variants
 
-from clicket.client.connection import _lines
 from clicket.model.chat import ChatReply, ChatRequest, ToolOffer, Usage
 from clicket.model.text.json_in_text import json_in_text
+from clicket.model.text.server_sent_events import EventParser, LineParser
 from clicket.models.reply_builder import ToolUseBuilder, ignore_delta
 from clicket.models.schema_tools import _read
-from clicket.models.server_sent_events import EventParser
 from clicket.models.transcript import Names
 from clicket.search.findings import Synthesis
 from clicket.search.llm.lenient_json import values_in
@@ -43,14 +39,10 @@ def _events(parts: list[bytes]) -> None:
 
 
 def _lines_of(parts: list[bytes]) -> None:
-    async def pieces() -> AsyncIterator[bytes]:
-        for part in parts:
-            yield part
-
-    async def read() -> int:
-        return sum([len(line) async for line in _lines(pieces())])
-
-    asyncio.run(read())
+    parser = LineParser()
+    for part in parts:
+        for _ in parser.feed(part):
+            pass
 
 
 def _schema_answer(text: str) -> None:
@@ -117,5 +109,5 @@ MODELS = {
     ),
     "model: arguments in small pieces": Case(_use, lambda size: ['{"a":"}'] + ["}"] * size, 2_500),
     "model: events in small pieces": Case(_events, lambda size: [b"data: x", *[b"x"] * size, b"\n\n"], 10_000),
-    "client: a line in small pieces": Case(_lines_of, lambda size: [b"x" * 20] * size, 5_000),
+    "a line in small pieces": Case(_lines_of, lambda size: [b"x" * 20] * size, 5_000),
 }

@@ -21,7 +21,7 @@ from clicket.agents.task_threads import _ASKING
 from clicket.cli.formatting import parse_duration, parse_size, shown_url
 from clicket.engine.stages.validate import Validate
 from clicket.errors import did_you_mean
-from clicket.model.arguments import fingerprint, parse_arguments
+from clicket.model.arguments import parse_arguments, weigh
 from clicket.model.codec import canonical
 from clicket.model.output import encode_output
 from clicket.safety.guard import numeric_host
@@ -74,7 +74,8 @@ ARGUMENTS = {
     ),
     "arguments: bad values under a long key": Case(_parse, lambda size: {"k" * size: [float("nan")] * size}, 2_000),
     "arguments: unclosed brackets": Case(_parse, repeated("[{"), 20_000),
-    "arguments: their fingerprint": Case(fingerprint, lambda size: {"a": [[float("nan")]] * size}, 2_000),
+    "arguments: what stands for a mapping": Case(weigh, lambda size: {"a": [[float("nan")]] * size}, 2_000),
+    "arguments: what stands for a text": Case(weigh, repeated('{"a":1,"a":', '{"b":'), 2_000),
     "arguments: one spelling": Case(canonical, lambda size: {f"k{n}": [float(n)] for n in range(size)}, 2_000),
     "schema: unknown fields": Case(_validated, lambda size: {f"city{n}": n for n in range(size)}, 5_000),
     "schema: wrong items": Case(_texts_only, lambda size: {"a": [[]] * size}, 5_000),

@@ -33,10 +33,20 @@ def token() -> str:
 
 
 class Chance(Middleware):
-    """Each method decides something that it would not decide again."""
+    """Each method decides something that it would not decide again. It brings its tool to the second request, and later ones."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+        @tool(recovery="rerun")
+        async def stamp(ctx: ToolContext) -> str:
+            append_line(folder / "stamped", ctx.call_id)
+            return "stamped"
+
+        self._tools = [stamp]
+
+    def tools(self, turn: Turn) -> Sequence[Any]:
+        return self._tools if turn.steps else ()
 
     def instructions(self, turn: Turn) -> str:
         return f"rule {token()}"
@@ -49,7 +59,9 @@ class Chance(Middleware):
             return Refuse(f"refused {token()}")
         return ChatReply(text=f"{reply.text} {token()}") if reply.text == "second try" else None
 
-    def before_tool(self, turn: Turn, call: ToolCall) -> Change:
+    def before_tool(self, turn: Turn, call: ToolCall) -> Change | None:
+        if call.tool != "pay":
+            return None
         return Change({"bill": f"{call.arguments['bill']} {token()}"})
 
     def after_tool(self, turn: Turn, call: ToolCall, result: ToolResult) -> Change:
@@ -70,7 +82,10 @@ class Model:
 
     async def chat(self, request: ChatRequest) -> ChatReply:
         said = [message for message in request.messages if message.role == "assistant"]
-        append_line(self._folder / "asked", [len(said), [[m.role, m.content] for m in request.messages]])
+        offered = [offer.name for offer in request.tools]
+        append_line(
+            self._folder / "asked", [len(said), [["tools", *offered], *([m.role, m.content] for m in request.messages)]]
+        )
         return REPLIES[len(said)]
 
 
@@ -81,7 +96,7 @@ def _pays(*bills: str) -> ChatReply:
 
 REPLIES: Sequence[ChatReply] = (
     _pays("rent", "gas"),
-    _pays("phone"),
+    ChatReply(uses=(*_pays("phone").uses, ToolUse(id="stamp", name="stamp", arguments="{}"))),
     ChatReply(text="first try"),
     ChatReply(text="second try"),
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 from tests.crash.agent_scene import Death, doom
-from tests.crash.settle import Place
+from tests.crash.settle import Place, read_lines
 from tests.crash.tools import append_line
 from tests.kit.waiting import eventually
 
@@ -39,6 +39,7 @@ from clicket.agents import (
 from clicket.errors import ClicketError, RetryableError
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
 from clicket.models import Fallback
+from clicket.testing import ScriptedModel
 
 __all__ = ["BILLS", "TASKS", "Scene", "play", "runtime_at"]
 
@@ -269,6 +270,29 @@ async def coding(rt: Runtime, folder: Path) -> str:
     return said
 
 
+async def stream_and_reconnect(rt: Runtime, folder: Path) -> str:
+    """A reader that remembers the last event which it has read gets each one once."""
+    agent = ReActAgent(rt, Model([pay("rent")], [pay("gas")]))
+    await agent.begin("Go.", thread="t", id="go")
+    known = [*read_lines(folder / "events", str)]
+    async for event in agent.events("t", after=known[-1] if known else ""):
+        if event.id:
+            append_line(folder / "events", event.id)
+    assert read_lines(folder / "events", str) == [event.id for event in await agent.recorded("t", 1)]
+    result = await agent.wait("t", 1)
+    assert result is not None
+    return f"{result.stopped}: {result.text}"
+
+
+async def scripted(rt: Runtime, folder: Path) -> str:
+    """A model for tests, which knows its place by the conversation."""
+
+    def last(request: ChatRequest) -> str:
+        return _read(request)
+
+    return await _said(ReActAgent(rt, ScriptedModel([[pay("rent")], [pay("gas")], last], position="transcript")))
+
+
 class Planner:
     """Plans two payments."""
 
@@ -349,6 +373,8 @@ TASKS: dict[str, Task] = {
         image_in_a_result,
         background_tool,
         coding,
+        stream_and_reconnect,
+        scripted,
         plan,
         limited,
         two_callers,

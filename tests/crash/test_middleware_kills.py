@@ -32,6 +32,7 @@ async def judged(place: Place) -> None:
         bills[call].add(bill)
     assert {len(each) for each in bills.values()} == {1}, "a call ran with other arguments"
     assert len(bills) == 3
+    assert len(set(lines(folder / "stamped"))) == 1, "the tool that it brings was called once"
     (used,) = set(lines(folder / "used"))
     async with runtime_at(place) as rt:
         agent = agent_at(rt, place)
@@ -45,7 +46,8 @@ async def judged(place: Place) -> None:
         assert [text.split()[0] for text in shown] == ["Pay.", "hint", "hint", "hint", "hint"]
         seen = [message.content for message in turn.messages if message.role == "tool"]
         last = json.loads(next(iter(asked[3])))
-        assert [content for role, content in last if role == "tool"] == seen
+        assert [content for role, content in last[1:] if role == "tool"] == seen
+        assert last[0] == ["tools", "pay", "stamp"]
 
 
 async def test_what_was_seen_of_a_decision_holds_after_a_kill(nest: Nest, tmp_path: Path) -> None:

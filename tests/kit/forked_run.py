@@ -1,6 +1,7 @@
 """`pytest --forks 5`: one process collects the tests, then forks the processes that run them.
 
-Processes of pytest-xdist start afresh, and each of them imports and collects the whole suite: ten seconds of CPU time, five times over.
+Processes of pytest-xdist start afresh, and each of them imports and collects the whole suite: 27 s of processor time for 14,554
+tests (`pytest --collect-only -q -n 0 tests`), five times over.
 A forked process has everything that the first one has, modules and tests alike, and runs tests at once.
 
 The first process hands out the tests and prints the reports; it runs none. Each of the others begins with a part of its own, in the

@@ -441,3 +441,30 @@ async def test_a_dep_that_comes_while_another_process_looks_at_the_turn_is_not_l
         result = await asyncio.wait_for(agent.run("go", thread="t", turn=1, deps={"db": Named("second")}), 30)
         await looking
         assert (result.text, paid.by) == ("done", ["second"])
+
+
+async def test_turns_that_wait_for_more_do_not_keep_another_one_waiting(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clicket.runtime.agent_host._MAX_QUEUED", 1)
+    paid = Paid()
+    await interrupted(sqlite, paid)
+    more = Paid()
+    async with make(more.tools(), sqlite, close_timeout=0.0) as rt:
+        await agent_at(rt).begin("go", thread="t2", deps={"db": Named("first"), "more": Named("more")})
+        await more.gate.reached.wait()
+    async with make(paid.tools(), sqlite) as without:
+        other = agent_at(without)
+        await without.recover()
+        await eventually(waits(other, "dep:db"))
+
+        async def waits_too() -> bool:
+            return (await other.look("t2")).waiting_for == ["dep:db"]
+
+        await eventually(waits_too)
+        async with make(paid.tools(), sqlite, deps={"db": lambda: Named("made")}) as rt:
+            agent = agent_at(rt)
+            result = await asyncio.wait_for(agent.wait("t", 1), 30)
+            assert result is not None
+            assert paid.by == ["made"]
+            await agent.stop("t2")

@@ -142,7 +142,7 @@ def waiting_for_the_ledger(host: Any, gate: Gate) -> Any:
         host,
         spending=Changed(host.spending, flush=gate),
         acting_for=lambda *args: waiting_for_the_ledger(host.acting_for(*args), gate),
-        within=lambda tool: waiting_for_the_ledger(host.within(tool), gate),
+        within=lambda *args: waiting_for_the_ledger(host.within(*args), gate),
     )
 
 

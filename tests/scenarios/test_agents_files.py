@@ -255,11 +255,11 @@ async def test_files_live_as_long_as_their_thread() -> None:
         clock.advance(8 * day)
         await agent.run("still there?", thread="t")
         clock.advance(4 * day)  # the pin of the upload has run out; the calls of the thread keep its files
-        await rt.engine.chores.sweep_all()
+        await rt.engine.sweeps.sweep_all()
         assert [await rt.artifact(ref.artifact) for ref in refs] == [png(8), png(4)]
         await agent.forget("t")
         clock.advance(20 * day)
-        await rt.engine.chores.sweep_all()
+        await rt.engine.sweeps.sweep_all()
         for ref in refs:
             with pytest.raises(NotFound):
                 await rt.artifact(ref.artifact)
@@ -294,6 +294,6 @@ async def test_a_message_that_is_sent_to_a_running_turn_brings_its_picture() -> 
         clock.advance(8 * day)
         await agent.run("still there?", thread="t")
         clock.advance(4 * day)  # the pin of the upload has run out
-        await rt.engine.chores.sweep_all()
+        await rt.engine.sweeps.sweep_all()
         refs = [ref for each in turns for message in each.messages for ref in message.files]
         assert [await rt.artifact(ref.artifact) for ref in refs] == [png(), png(9)]

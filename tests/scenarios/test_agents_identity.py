@@ -13,6 +13,7 @@ from tests.scenarios.kit import make
 
 from clicket import Policy, Runtime, tool
 from clicket.agents import Agent, Limits, PlanExecuteAgent, ReActAgent, Turn
+from clicket.agents import turn as running_turn
 from clicket.errors import AgentChanged, StoreUnavailable, UsageError
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatReply, ChatRequest
@@ -268,17 +269,17 @@ async def test_a_changed_agent_may_refuse_to_continue(sqlite: str, way: str) -> 
 async def test_an_outage_while_a_changed_agent_refuses_leaves_no_call_open(
     sqlite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cancel, tries = Turn.cancel_open_calls, 0
+    cancel, tries = running_turn.end_open_calls, 0
 
-    async def failing_once(turn: Turn, why: str) -> None:
+    async def failing_once(*given: Any) -> None:
         nonlocal tries
         tries += 1
         if tries == 1:
             raise StoreUnavailable("no answer", transient=True)
-        await cancel(turn, why)
+        await cancel(*given)
 
     await interrupted(sqlite, tools=["echo", "drop_table"])
-    monkeypatch.setattr(Turn, "cancel_open_calls", failing_once)
+    monkeypatch.setattr(running_turn, "end_open_calls", failing_once)
     async with make(TOOLS, sqlite) as rt:
         agent = ReActAgent(rt, Says(lambda request: "done"), tools=["echo"], on_change="refuse")
         with pytest.raises(AgentChanged):

@@ -14,7 +14,7 @@ from tests.scenarios.agent_kit import Gate, Says
 from tests.scenarios.kit import make
 
 from clicket import Runtime
-from clicket.agents import AgentBusy, Check, ReActAgent, Refuse
+from clicket.agents import AgentBusy, Change, Check, ReActAgent, Refuse
 from clicket.agents.entries import Ended
 from clicket.agents.mailbox import Mailbox, QueuedMessage
 from clicket.agents.turn import Turn
@@ -108,8 +108,10 @@ async def test_now_is_read_with_the_next_request_of_the_running_turn(store: str)
         assert said(model.requests[1]) == ["first", "and quickly"]
         assert (await agent.look("t")).text == "answer to and quickly"
         assert await agent.queued("t") == []
-        assert (await agent.send("and quickly", thread="t", when="now", id="n")).id == "n"
-        await asyncio.sleep(0)
+        assert (await agent.send("and quickly", thread="t", when="now", id="n")).turn == 1
+        assert (await agent.run("and quickly", thread="t", id="n")).turn == 1
+        with pytest.raises(Conflict, match="another message"):
+            await agent.run("and slowly", thread="t", id="n")
         assert (await agent.look("t")).turns == 1, "sent again, it is the same message"
         events = [event async for event in agent.events("t")]
         assert [e.data.get("id") for e in events if e.type == "message" and e.data["text"] == "and quickly"] == ["n"]
@@ -205,7 +207,7 @@ async def test_an_id_of_a_message_that_waits_is_no_other_messages() -> None:
         assert await agent.queued("t") == []
 
 
-@pytest.mark.parametrize("again", ["send", "run"])
+@pytest.mark.parametrize("again", ["send", "run", "resume"])
 async def test_a_stop_holds_the_queue(store: str, again: str) -> None:
     gate = Gate()
 
@@ -223,10 +225,29 @@ async def test_a_stop_holds_the_queue(store: str, again: str) -> None:
         await agent.wait("t", 1)
         await rt.recover()
         assert [message.text for message in await agent.queued("t")] == ["second"]
-        await (agent.send("third", thread="t") if again == "send" else agent.run("third", thread="t"))
-        await have_ended(agent, 3)
-        expected = ["first", "second", "third"] if again == "send" else ["first", "third", "second"]
-        assert [message for message, _ in await turns(agent)] == expected
+        match again:
+            case "send":
+                await agent.send("third", thread="t")
+            case "run":
+                await agent.run("third", thread="t")
+            case _:
+                assert await agent.resume("t") is None
+        expected = {
+            "send": ["first", "second", "third"],
+            "run": ["first", "third", "second"],
+            "resume": ["first", "second"],
+        }
+        await have_ended(agent, len(expected[again]))
+        assert [message for message, _ in await turns(agent)] == expected[again]
+
+
+async def test_a_message_that_a_check_changes_is_the_same_when_it_is_sent_again() -> None:
+    async with make([]) as rt:
+        agent = ReActAgent(
+            rt, Says(answering), checks=[Check(lambda turn, text: Change(text.upper()), on="input", name="loud")]
+        )
+        assert (await agent.run("hello", thread="t", id="one")).text == "answer to HELLO"
+        assert (await agent.send("hello", thread="t", id="one")).turn == 1
 
 
 async def test_options_of_a_message_are_those_of_its_turn() -> None:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel
 from tests.kit.cases import case
 from tests.scenarios.kit import assert_loop_is_free, assert_sound, make
 
-from clicket import Record, Runtime, State, ToolResult, tool
+from clicket import Conflict, Record, Runtime, State, ToolResult, tool
 
 NAN, INF = float("nan"), float("inf")
 
@@ -311,13 +311,26 @@ async def test_what_is_recorded_of_refused_arguments_is_their_size_and_hash(stor
     secret = '{"x": "my password is swordfish"}'
     async with make([take], store) as rt:
         _result, record = await refuse(rt, secret)
+    plain = secret.replace(": ", ":").encode()
     assert record.refused == {
-        "size": len(secret),
-        "sha256": hashlib.sha256(secret.encode()).hexdigest(),
+        "size": len(plain),
+        "sha256": hashlib.sha256(plain).hexdigest(),
         "reason": "invalid_input",
-    }
+    }, "of the JSON without spaces, its keys sorted"
     created = json.dumps([e.data for e in record.events if e.type == "created"])
     assert "swordfish" not in created
+
+
+async def test_a_refused_call_is_the_same_call_in_whatever_form_its_arguments_come_again(store: str) -> None:
+    async with make([take], store) as rt:
+        first = await rt.call("take", {"y": 1, "x": 2}, id="mine")
+        assert first.error is not None
+        assert first.error.code == "invalid_input"
+        for again in ('{"y": 1, "x": 2}', b'{"x":2,"y":1}', {"x": 2.0, "y": 1}):
+            result = await rt.call("take", again, id="mine")
+            assert (result.call_id, result.error) == ("mine", first.error)
+        with pytest.raises(Conflict):
+            await rt.call("take", '{"y": 1, "x": 3}', id="mine")
 
 
 async def test_the_callers_object_is_neither_kept_nor_changed(store: str) -> None:

@@ -109,7 +109,7 @@ async def test_an_outcome_outlives_its_events(url: Callable[[], str]) -> None:
 
 
 @pytest.mark.parametrize("how", ["call", "submit"])
-@pytest.mark.parametrize("moment", ["repeated", "taken"])
+@pytest.mark.parametrize("moment", ["running", "taken"])
 async def test_a_call_that_is_removed_while_it_is_sent_again_does_not_run_again(
     url: Callable[[], str], monkeypatch: pytest.MonkeyPatch, how: str, moment: str
 ) -> None:
@@ -117,15 +117,15 @@ async def test_a_call_that_is_removed_while_it_is_sent_again_does_not_run_again(
     runs.clear()
     async with make(TOOLS, url()) as rt:
         first = await rt.call("charge", {"cents": 5}, id="order-7")
-        handles, removed = rt.engine.handles, list[int]()
-        look = getattr(handles, moment)
+        repeated, removed = rt.engine.repeated_calls, list[int]()
+        look = getattr(repeated, moment)
 
         async def look_meanwhile(*given: Any) -> Any:
-            found = await look(*given) if moment == "repeated" else None
+            found = await look(*given) if moment == "running" else None
             removed.append(await forget_events(rt))
-            return found if moment == "repeated" else await look(*given)
+            return found if moment == "running" else await look(*given)
 
-        monkeypatch.setattr(handles, moment, look_meanwhile)
+        monkeypatch.setattr(repeated, moment, look_meanwhile)
         if how == "call":
             again = await rt.call("charge", {"cents": 5}, id="order-7")
         else:
@@ -206,16 +206,16 @@ async def test_outcomes_go_after_their_time() -> None:
     async with memory_runtime(TOOLS, clock=clock) as rt:
         await rt.call("charge", {"cents": 1}, id="a")
         clock.advance(2 * DAY)
-        await rt.engine.chores.sweep_all()
+        await rt.engine.sweeps.sweep_all()
         assert (await rt.history()).items == []
         clock.advance(27 * DAY)
-        await rt.engine.chores.sweep_all()
+        await rt.engine.sweeps.sweep_all()
         await rt.call("charge", {"cents": 1}, id="a")
         assert runs == [1]
         clock.advance(2 * DAY)
         assert (await rt.call("charge", {"cents": 1}, id="a")).success  # also before the next sweep
         assert runs == [1, 1]
-        await rt.engine.chores.sweep_all()
+        await rt.engine.sweeps.sweep_all()
         assert await rt.store.documents("outcome") == []
 
 

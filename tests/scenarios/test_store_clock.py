@@ -95,7 +95,7 @@ async def _check_a_date_that_jumps(url: str, monkeypatch: pytest.MonkeyPatch) ->
         for remove in (
             forget,
             forget,
-            rt.engine.chores.sweep_all,
+            rt.engine.sweeps.sweep_all,
         ):  # the first step finds idle threads, the second removes them
             rt.clock.skew = 0.0
             machine.now = lambda: time.time() + DAYS

@@ -68,14 +68,14 @@ async def test_sweeps_do_not_look_again_at_calls_that_stay(rt: Runtime, monkeypa
     for number in range(5):
         await agent.run("one", thread=f"t{number}")
     asked: list[int] = []
-    keeps = rt.engine.chores.keeps
+    keeps = rt.engine.sweeps.keeps
     assert keeps is not None
 
     async def noted(calls: list[Stored]) -> object:
         asked.append(len(calls))
         return await keeps(calls)
 
-    monkeypatch.setattr(rt.engine.chores, "keeps", noted)
+    monkeypatch.setattr(rt.engine.sweeps, "keeps", noted)
     assert [await _sweep(rt) for _ in range(3)] == [0, 0, 0]
     assert sum(asked) == 10, "each turn and each tool call once"
 

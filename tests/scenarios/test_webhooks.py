@@ -246,7 +246,7 @@ async def test_another_part_emits_a_notice_once(store: str, receiver: Receiver) 
     path = f"/ok/budget/{store[:6]}"
     async with runtime(store, hook(receiver, path, "budget.reached")) as rt:
         for _ in range(2):
-            await rt.engine.emit_notice("budget.reached", {"limit_usd": 5}, key=["team", "2026-11"], at=1_794_800_000.0)
+            await rt.notices.emit("budget.reached", {"limit_usd": 5}, key=["team", "2026-11"], at=1_794_800_000.0)
         await eventually(lambda: receiver.ids(path))
         await rt.call("pay", {"amount": 1})  # not wanted
         await rt.notices.emit("budget.reached", {"limit_usd": 5}, key=["team", "2026-11"], at=1_794_800_000.0)
@@ -256,7 +256,6 @@ async def test_another_part_emits_a_notice_once(store: str, receiver: Receiver) 
 async def test_only_the_operator_sees_notices() -> None:
     async with make([pay], "memory://") as rt:
         assert (await rt.notices.list()).items == []
-        await rt.engine.emit_notice("budget.reached", {}, key=[1], at=1.0)  # no endpoint: nothing to do
         with pytest.raises(PermissionDenied):
             await rt.acting_for("ann").notices.list()
 

@@ -16,7 +16,7 @@ from tests.simulation.scene import Scene, scene
 from tests.simulation.team import Request
 
 from clicket import RetryableError, Runtime, ToolCall
-from clicket.agents import Ask, Change, Check, Edit, Middleware, ReActAgent, Refuse
+from clicket.agents import Ask, Change, Check, Edit, Memory, Middleware, ReActAgent, Refuse
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolUse, Usage
 from clicket.models import Fallback
@@ -24,12 +24,14 @@ from clicket.models import Fallback
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster, Member
 
-__all__ = ["Clerks", "Sent", "make_clerk"]
+__all__ = ["ADDED", "BEGINS", "OTHER", "Clerks", "Sent", "make_clerk"]
 
 BEGINS, ADDED = "note ", "remember "
 """How messages begin, and those that middleware adds."""
 CHANGED = 0.031
 """What a check writes in place of the arguments."""
+OTHER = "expert"
+"""The agent to which turns are handed over, and its model."""
 _TOKENS = 13
 
 
@@ -70,7 +72,7 @@ def _use_of(call: ToolCall) -> str:
 
 def _of_call(turn: Any, call: ToolCall, on: str, by: str) -> Change | Refuse | Ask | None:
     here, dice = scene(), scene().world.chance.random()
-    if dice < 0.6:
+    if dice < 0.6 or call.tool.startswith("hand_to_"):
         return None
     here.decides(turn, turn.steps, on, by, _use_of(call))
     if dice < 0.75:
@@ -110,7 +112,7 @@ class _Model:
         step = sum(1 for each in messages[begins:] if each.role == "assistant" and each.uses)
         who = messages[begins].content.replace(" ", "_")
         here.moment("model", NODE.get(), "")
-        here.requests.append(Request(here.world.now, messages[begins].content, messages))
+        here.requests.append(Request(here.world.now, messages[begins].content, messages, self.name))
         here.tokens_asked += _TOKENS
         await asyncio.sleep(chance.choice((0, 0.01, 0.3)))
         usage = Usage(input_tokens=_TOKENS - 1, output_tokens=1)
@@ -131,10 +133,16 @@ class _Model:
 
 
 def make_clerk(runtime: Runtime) -> ReActAgent[Answer]:
+    """By what its models ask for (`focus.py`) it remembers facts, or hands its turns over to another agent."""
     chain = Fallback(_Model("first", 0.2), _Model("second", 0.1), on=("unavailable", "refusal"), hold=0.5)
     checks = [Check(_check_call, on="tool_call"), Check(_check_message, on="input"), Check(_check_answer, on="output")]
+    tools, script = ["pay", "put", "look_up"], scene().script
+    handoffs: list[ReActAgent[Answer]] = []
+    if script == "hands":
+        handoffs.append(ReActAgent(runtime, _Model(OTHER, 0.1), name=OTHER, tools=tools, output=Answer))
     return ReActAgent(
-        runtime, chain, name="clerk", tools=["pay", "put", "look_up"], middleware=[_Judge()], checks=checks, output=Answer
+        runtime, chain, name="clerk", tools=tools, middleware=[_Judge(), *([Memory()] if script == "facts" else [])], checks=checks,
+        output=Answer, handoffs=handoffs,
     )  # fmt: skip
 
 
@@ -150,12 +158,23 @@ class Sent:
         """Somebody has tried to, acknowledged or not."""
 
 
+class Asked:
+    """Something that was asked of a thread: when that began, and when it was acknowledged."""
+
+    def __init__(self, thread: str, at: float) -> None:
+        self.thread, self.began_at = thread, at
+        self.ended_at: float | None = None
+
+
 class Clerks:
     """Programs that send messages."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._world, self._scene = cluster, cluster.world, cluster.scene
         self.sent: list[Sent] = []
+        self.sends: list[Asked] = []
+        """Each time a message was sent, and each stop of a thread's turn."""
+        self.stops: list[Asked] = []
 
     def send(self, number: int) -> None:
         """A new message, or one that was sent before."""
@@ -179,6 +198,7 @@ class Clerks:
     async def _send_in(self, member: Member, message: Sent) -> None:
         assert member.team is not None
         message.began_at = min(message.began_at, self._world.now)
+        self.sends.append(asked := Asked(message.thread, self._world.now))
         clerk = member.team.clerk
         if message.when == "run":
             try:
@@ -188,6 +208,7 @@ class Clerks:
                     raise
         else:
             await clerk.send(message.text, thread=message.thread, when=message.when, id=message.id)
+        asked.ended_at = self._world.now
         self._world.tell("client", f"{message.id} is stored")
         message.held_at = message.held_at or self._world.now
 
@@ -200,7 +221,9 @@ class Clerks:
 
     async def _stop(self, member: Member, thread: str) -> None:
         assert member.team is not None
+        self.stops.append(asked := Asked(thread, self._world.now))
         await member.team.clerk.stop(thread)
+        asked.ended_at = self._world.now
 
     def take_back(self, message: Sent) -> None:
         if (member := self._cluster.up()) is not None:
@@ -214,10 +237,13 @@ class Clerks:
             message.taken_back = message.taken_back or self._world.now
 
     def send_untaken(self) -> None:
-        """At rest a message that no turn has taken is sent again, which lets a queue go on that a stop has held."""
+        """At rest a message that was not acknowledged is sent again, and one that waits in a queue which a stop has held, so that it is let
+        go. All others begin their turns without help, unless a power loss took them."""
         turns = self.turns() if self.sent else {}
+        held = {stop.thread for stop in self.stops}
         for message in self.sent:
-            if not self._is_done(message, turns):
+            waits = message.held_at is not None and message.thread not in held and not self._cluster.may_forget
+            if not waits and not self._is_done(message, turns):
                 self._send(message)
 
     def turns(self) -> dict[str, list[tuple[str, str, int]]]:
@@ -249,9 +275,16 @@ class Clerks:
 
 def _script(here: Scene) -> Sequence[Any]:
     chance = here.world.chance
-    script = []
+    script: list[Any] = []
+    if here.script == "hands":
+        script.append([(f"hand_to_{OTHER}", {"reason": "it knows more"})])
     for _ in range(chance.randint(0, 3)):
-        uses = []
+        uses: list[Any] = []
+        if here.script == "facts":
+            script.append(
+                [("remember", {"fact": f"fact {len(here.scripts)}, {len(script)}, {place}"}) for place in range(2)]
+            )
+            continue
         for _ in range(chance.choice((1, 1, 2))):
             name = chance.choice(("pay", "put", "put", "look_up"))
             rest = {"key": 0} if name == "look_up" else {"fails": chance.choice((0, 0, 1))}

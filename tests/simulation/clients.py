@@ -18,12 +18,14 @@ from clicket.model import ToolResult
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster, Member
 
-__all__ = ["Clients"]
+__all__ = ["EDITED", "REFUSED", "Clients"]
 
 _UNANSWERED = (StoreUnavailable, NotFound, Conflict, Closed, AgentBusy, QueueFull)
 """Errors that acknowledge nothing."""
 EDITED = 0.023
 """What a person writes in place of the arguments."""
+REFUSED = "unknown"
+"""An argument that no schema allows."""
 CALLERS = ("", "", "ann", "bob")
 SERVED_CALLERS = ("ann", "", "bob", "ann")
 """Where members serve HTTP."""
@@ -71,9 +73,11 @@ class Clients:
         given: dict[str, Any] = {"before": chance.choice((0.05, 0.3)), "after": 0}
         if name == "narrow" and chance.random() < 0.5:
             given["before"] = 4.5  # the last ones wait in vain for their turn
+        if name == "approved" and focus.equal:
+            given["before"] = 1.4  # those that were decided on at once fill the queue
         if name == "order":
             given["after"] = 0.6
-        if name in ("look_up", "put", "pay"):
+        if name in ("look_up", "put", "pay", "costly", "order_twice"):
             given["key" if name == "look_up" else "fails"] = 0
         for number in range(first, first + (focus.equal or max(6, 2 * len(self._cluster.members)))):
             member = self._cluster.members[number % len(self._cluster.members)]
@@ -131,6 +135,8 @@ class Clients:
             given = {"before": 0.3, "after": 0, "key": chance.randint(0, 1)}
         if name in ("rated", "seldom"):
             given = {"before": 0.01, "after": 0}
+        if has.servers and random.Random(f"refused {number} of {self._world.seed}").random() < 0.04:
+            given[REFUSED] = 1
         options: dict[str, Any] = {"thread": f"t{number % 3}"}
         if chance.random() < (0.7 if focus.deadlines else 0.15):
             options["deadline"] = chance.uniform(0.5, 8)

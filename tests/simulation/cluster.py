@@ -404,8 +404,6 @@ class Cluster:
                     event.data.get("entry") or {} for event in events if events[0].data["arguments"]["turn"] == turn
                 ]
                 replies = (entry for entry in entries if entry.get("e") == "reply" and entry["step"] == step)
-                if any(event.type == "cancel_requested" for event in events):
-                    return True
                 if any(len(reply["uses"]) >= place or place >= _OWN_QUESTIONS for reply in replies):
                     return True
         return False

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
+import msgspec
 from tests.crash.judge import Ack
 from tests.simulation.disk import Armed, SimulatedDisk
 from tests.simulation.places import SqlitePlace
 from tests.simulation.world import WRITER
 
+from clicket.engine.people.grants import GRANT
 from clicket.model import Event, Record, fold
+from clicket.model.grant import StoredGrant
 from clicket.stores.sqlite import checkpoint, writer
 from clicket.stores.sqlite.rows import select
 
@@ -184,12 +187,14 @@ class _Content(NamedTuple):
     problems: list[str]
     calls: dict[tuple[int, str], list[Event]]
     """By key and id. A call whose row is new after a power loss has another key, or other events."""
-    schedules: int
+    schedules: int = 0
+    revoked: frozenset[str] = frozenset()
+    """Grants that are revoked."""
 
 
 def _content(path: Path) -> _Content:
     if not path.exists():
-        return _Content(["there is no file"], {}, 0)
+        return _Content(["there is no file"], {})
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs="unix")
     try:
         connection.execute("BEGIN")
@@ -197,11 +202,14 @@ def _content(path: Path) -> _Content:
         rows = [] if problems else select(connection, "WHERE state <> 'swept'", ())
         problems += [f"call {row.id}: {row.damaged}" for row in rows if row.damaged]
         schedules = connection.execute("SELECT count(*) FROM documents WHERE kind = 'schedule'").get
+        grants = connection.execute("SELECT body FROM documents WHERE kind = ?", (GRANT,))
+        stored = [msgspec.json.decode(body, type=StoredGrant).grant for (body,) in grants]
+        revoked = frozenset(grant.id for grant in stored if grant.revoked_at is not None)
     except apsw.Error as error:
-        return _Content([repr(error)], {}, 0)
+        return _Content([repr(error)], {})
     finally:
         connection.close()
-    return _Content(problems, {(row.key, row.id): row.events for row in rows}, schedules)
+    return _Content(problems, {(row.key, row.id): row.events for row in rows}, schedules, revoked)
 
 
 def _compare(safe: _Content, seen: _Content, left: _Content, durability: str) -> Iterator[str]:
@@ -237,9 +245,9 @@ def _forget(cluster: Cluster, seen: _Content, left: _Content) -> None:
 
     Of each call that has lost events the outside forgets exactly what those events said: acknowledgements of its creation, outcome, cancels
     and decisions, and events that were seen; runs and effects of attempts whose start was lost, which may happen again; what another system
-    was told, and what it said; the answer to a message whose turn had ended; and that
-    credentials were revoked; of messages that wait for a turn, that they were stored or taken back. All else is judged as if no power had
-    been lost. Answers that were under way over HTTP do not arrive.
+    was told, and what it said; the answer to a message whose turn had ended; that
+    grants were revoked whose revocation was lost; that credentials were revoked; of messages that wait for a turn, that they were stored or
+    taken back. All else is judged as if no power had been lost. Answers that were under way over HTTP do not arrive.
     """
     scene = cluster.scene
     for key, before in seen.calls.items():
@@ -265,6 +273,8 @@ def _forget(cluster: Cluster, seen: _Content, left: _Content) -> None:
                         message.answers.clear()
     for token in cluster.holders.put_tokens:
         token.gone_at = None
+    for grant in seen.revoked - left.revoked:
+        scene.revoked.pop(grant, None)
     for sent in cluster.clerks.sent:
         sent.held_at = sent.taken_back = None
     if seen.schedules > left.schedules:

@@ -47,10 +47,13 @@ class Focus(NamedTuple):
     unheard: float = 0.0
     slow_people: bool = False
     """People look at a question for longer than a process takes to die and be replaced."""
+    broad_grants: bool = False
+    """People grant for all arguments, threads and callers."""
     watched: bool = False
     """Somebody reads the events of most calls."""
     script: str = ""
-    """What models ask for: "batches", whose calls are equal, so that they end at once; "jobs" in the background, and steps beside them."""
+    """What models ask for: "batches", whose calls are equal, so that they end at once; "jobs" in the background, and steps beside them; of
+    clerks, to remember "facts", or to hand their turns over ("hands")."""
 
 
 FOCUSES = (
@@ -61,8 +64,9 @@ FOCUSES = (
         arms="document agent.turn: crash; document agent.thread: crash; answer agent.turn: crash; append entry ended: crash"),
     Focus("cancelled in doubt", tools="checked", arms="effect: crash and cancel; check: cancel; body: crash and cancel", members=(1, 2),
         agents=False),
-    Focus("lost answers", off="grants", tools="approved",
-        arms="unheard: cancel; unheard waits for approval: decide; unheard waits for approval: decide; unheard waits for approval: decide",
+    Focus("lost answers", on="questions", off="grants", tools="asking",
+        arms="unheard waits for approval: cut and decide at once; unheard waits for approval: cut and decide at once; "
+        "unheard waits for approval: cut and decide at once; unheard attempt_started: cut and cancel at once",
         store="model", members=(2, 3), agents=False, unheard=0.3),
     Focus("put away", on="later", arms="answer waits for time: cut; answer waits for time: cut", store="model", agents=False),
     Focus("claimed at once", on="bursts", tools="pay put", arms="append created: cancel; claim: pause", store="model", members=(2, 3, 4),
@@ -76,7 +80,7 @@ FOCUSES = (
     Focus("answers cross", on="questions crossings", tools="asking",
         arms="append waits for approval: cross; append waits for approval: cross; append waits for approval: cross", store="model",
         members=(2, 3), agents=False, late=0.3),
-    Focus("grants", on="grants", tools="approved",
+    Focus("grants", on="grants bursts", tools="approved", equal=6, broad_grants=True,
         arms="document approval_grant: crash; document approval_grant: cancel; answer approval_grant: crash", store="model",
         members=(1, 2), agents=False),
     Focus("results cross", on="crossings", tools="order order_twice", arms="answer closed: complete; append closed: complete",
@@ -90,7 +94,8 @@ FOCUSES = (
     Focus("rates in quiet", on="bursts", off="operators moments", tools="rated", members=(1, 2), quiet=True, agents=False, equal=10),
     Focus("short waits", on="bursts", off="operators moments", tools="rated", members=(1,), quiet=True, agents=False, queue_timeout=3.0,
         equal=30),
-    Focus("full queues", on="bursts short_queue", tools="approved narrow put", members=(1, 2), agents=False, equal=6),
+    Focus("full queues", on="bursts short_queue", tools="approved", members=(1,), agents=False, equal=30,
+        arms="append created: decide at once; append created: decide at once; append created: decide at once"),
     Focus("firing", on="moments", arms="document schedule: crash; document schedule: cut; answer schedule: crash", store="model",
         agents=False, schedule=True),
     Focus("costs", on="costs", tools="costly",
@@ -125,6 +130,12 @@ FOCUSES = (
         "append entry ended: crash",
         store="model", members=(2, 3), agents=True),
     Focus("queues on a file", on="clerks stops", store="sqlite", members=(1, 2), agents=True),
+    Focus("facts", on="clerks",
+        arms="document agent.memory: crash; document agent.memory: crash; append entry decision: crash", store="model",
+        members=(1, 2, 3), agents=True, script="facts"),
+    Focus("handoffs", on="clerks", off="budgets refusals stops",
+        arms="append entry handoff: crash; append entry handoff: crash; append entry handoff: crash", store="model",
+        members=(1, 2), agents=True, script="hands"),
     Focus("locks", tools="put pay", store="disk", disk=("locked file",)),
     Focus("full disks", store="disk", agents=True, disk=("full disk",)),
     Focus("power", store="disk", agents=False, durability="power", disk=("power loss", "failed write", "failed sync")),
@@ -144,5 +155,7 @@ def armed_in(focus: Focus) -> list[tuple[str, str]]:
 
 
 def focus_of(seed: int) -> Focus | None:
-    chance = random.Random(f"focus of {seed}")
-    return chance.choice(FOCUSES) if chance.random() < _SHARE else None
+    """Each focus bids for the seed, and the highest bid has it: a new one takes its share, and leaves the other seeds as they are."""
+    if random.Random(f"focus of {seed}").random() >= _SHARE:
+        return None
+    return max(FOCUSES, key=lambda focus: random.Random(f"{focus.name} for {seed}").random())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tests.crash.judge import Ack
+from tests.simulation.clients import REFUSED
 from tests.simulation.conversations import DIED
 from tests.simulation.servers import JUDGES, Answer, Connection, key_of
 
@@ -64,6 +65,9 @@ class HttpClients:
                 self._scene.acks.append(Ack(did="submit", id=id))
                 self._cluster.clients.stored(id, "submit")
                 break
+            elif answer.status == 422 and REFUSED in arguments:
+                self._result(id, {"state": "failed", "error": answer.body})
+                return
             elif answer.status not in _LATER:
                 self._unexpected(id, answer)
                 return
@@ -99,9 +103,13 @@ class HttpClients:
 
     async def watch(self, id: str, caller: str) -> None:
         """Reads the events of a call to its end. After a break it goes on at any server, after the last event that it has."""
-        last, began = 0, self._world.now
+        last, began, is_new = 0, 0.0, True
         while True:
-            async with aclosing(self._events(id, caller, last)) as events:
+            member = await self._server()
+            node, connection = member.node, self._connect(member)
+            if is_new:
+                began, is_new = self._world.now, False
+            async with aclosing(self._events(connection, id, caller, last)) as events:
                 async for status, event in events:
                     if status in (204, 404):  # nothing is left; or nobody has made the call yet
                         return
@@ -109,6 +117,7 @@ class HttpClients:
                         self._unexpected(id, Answer(status, event))
                         return
                     if event is None or "seq" not in event:  # the server shuts down, or could not go on
+                        is_new = event == {}
                         break
                     if event["seq"] != last + 1:
                         self._world.wrong(
@@ -120,15 +129,12 @@ class HttpClients:
                     if state.is_terminal:
                         self._scene.heard_ends.append((id, began, self._world.now))
                         return
+            # Else the server ended a stream that should have gone on.
+            is_new = is_new or connection.is_cut or member.node is not node or not member.is_up
             await asyncio.sleep(0.5)
 
-    async def _events(self, id: str, caller: str, after: int) -> AsyncIterator[tuple[int, Any]]:
-        connection = self._connect(await self._server())
-        async with aclosing(
-            connection.listen(f"/calls/{id}/events", key_of(caller), after, thread=self._thread(id))
-        ) as events:
-            async for each in events:
-                yield each
+    def _events(self, connection: Connection, id: str, caller: str, after: int) -> AsyncGenerator[tuple[int, Any]]:
+        return connection.listen(f"/calls/{id}/events", key_of(caller), after, thread=self._thread(id))
 
     async def cancel(self, id: str, caller: str) -> None:
         self._scene.may_be_cancelled.add(id)

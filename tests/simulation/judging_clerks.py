@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
+from urllib.parse import quote
 
-from tests.simulation.clerks import ADDED, BEGINS, Sent
+from tests.simulation.clerks import ADDED, BEGINS, OTHER, Sent
 from tests.simulation.cluster import Cluster
 from tests.simulation.money import PRICES
+from tests.simulation.world import EPOCH
 
 from clicket.model import Record
 
@@ -51,6 +54,52 @@ def messages_begin_turns_in_order(cluster: Cluster, records: list[Record]) -> Wr
             before, after = number(first), number(second)
             if before is not None and after is not None and before > after:
                 yield f"{first.id} was sent before {second.id}, and began turn {before} of {first.thread}, after {after}"
+
+
+def messages_wait_while_their_queue_is_held(cluster: Cluster, records: list[Record]) -> Wrong:
+    """After a stop is acknowledged no message of the thread's queue begins a turn until another one is sent."""
+    if cluster.is_slow or any(node.was_away or node.skewed for node in cluster.world.nodes):
+        return
+    queued = {message.id for message in cluster.clerks.sent if message.when != "run"}
+    for record, given, _ in _turns(records):
+        at = record.created_at - EPOCH
+        for stop in cluster.clerks.stops if given.get("id") in queued else ():
+            if stop.thread != given["thread"] or stop.ended_at is None or stop.ended_at > at - 1.0:
+                continue
+            sends = (send for send in cluster.clerks.sends if send.thread == stop.thread and send.began_at <= at)
+            if all(send.ended_at is not None and send.ended_at < stop.began_at for send in sends):
+                yield f"{given['id']} began turn {given['turn']} of {stop.thread} {at - stop.ended_at:.1f} s after a stop held its queue"
+
+
+def only_the_turn_that_ran_is_interrupted(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A turn that is cancelled was stopped by a person, or ran when a message was sent that interrupts."""
+    if any(node.skewed for node in cluster.world.nodes):
+        return
+    for record, given, entries in _turns(records):
+        began = record.created_at - EPOCH
+        stops = [stop.ended_at for stop in cluster.clerks.stops if stop.thread == given["thread"]]
+        stops += [
+            each.held_at
+            for each in cluster.clerks.sent
+            if each.thread == given["thread"] and each.when == "interrupt" and each.began_at < float("inf")
+        ]
+        is_cancelled = any(entry["e"] == "ended" and entry["stopped"] == "cancelled" for entry in entries)
+        if is_cancelled and all(at is not None and at < began for at in stops):
+            yield f"turn {given['turn']} of {given['thread']} was cancelled, and nobody has stopped it"
+
+
+def what_a_turn_has_read_stays(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A request of a turn has each message of people and of middleware that an earlier one had, whichever process makes it."""
+    if cluster.is_slow or cluster.may_forget:
+        return
+    well = {str(node) for node in cluster.world.nodes if not node.was_away}
+    read: defaultdict[str, set[str]] = defaultdict(set)
+    for request in cluster.scene.requests:
+        if request.text.startswith(BEGINS) and request.node in well:
+            users = {text for text in request.users if text.startswith((BEGINS, ADDED))}
+            for text in sorted(read[request.text] - users):
+                yield f"a request for {request.text!r} lacks {text!r}, which an earlier one had (at {request.at:.3f} s)"
+            read[request.text] |= users
 
 
 def a_decision_is_made_once(cluster: Cluster, records: list[Record]) -> Wrong:
@@ -122,6 +171,46 @@ def tries_are_in_the_ledger_once(cluster: Cluster, records: list[Record]) -> Wro
             yield f"the replies of {record.id} in {given['thread']} cost {cost} USD, and the ledger has {known}"
 
 
+def a_turn_stays_with_whom_it_was_handed_to(cluster: Cluster, records: list[Record]) -> Wrong:
+    """Once a handoff is on record, the first agent's model is asked for that turn no more, whichever process goes on. It is on record
+    once."""
+    for record, given, entries in _turns(records):
+        for use, count in Counter(entry.get("use") for entry in entries if entry["e"] == "handoff").items():
+            if use and count > 1:
+                yield f"{record.id} of {given['thread']} has the handoff of {use} {count} times"
+    if cluster.is_slow or cluster.may_forget or any(node.skewed for node in cluster.world.nodes):
+        return
+    well = {str(node) for node in cluster.world.nodes if not node.was_away}
+    for record, given, entries in _turns(records):
+        handed = [entry["at"] - EPOCH for entry in entries if entry["e"] == "handoff" and entry.get("use")]
+        ended = float("inf") if record.ended_at is None else record.ended_at - EPOCH
+        for request in cluster.scene.requests if handed else ():
+            if (
+                request.node in well
+                and given["message"] in request.users
+                and handed[0] < request.at < ended
+                and request.model != OTHER
+            ):
+                yield f"{request.model} was asked for {request.text!r} {request.at - handed[0]:.3f} s after it was handed over"
+
+
+def what_is_remembered_is_there_once(cluster: Cluster, records: list[Record]) -> Wrong:
+    """A fact that a model remembered, and that nobody has forgotten, is in the memory once."""
+    facts = Counter(
+        (key.partition("/")[0], fact["text"])
+        for key, body, _ in cluster.place.documents("agent.memory")
+        for fact in json.loads(body)
+    )
+    for (caller, text), count in facts.items():
+        if count > 1:
+            yield f"{text!r} of {caller!r} is remembered {count} times"
+    for record in records if not cluster.may_forget else ():
+        if record.tool == "remember" and record.state.value == "completed" and isinstance(record.arguments, dict):
+            text = record.arguments["fact"]
+            if not facts[quote(record.caller, safe=""), text]:
+                yield f"{record.id} has remembered {text!r} for {record.caller!r}, and it is not in the memory"
+
+
 def an_answer_has_its_type(cluster: Cluster, records: list[Record]) -> Wrong:
     """A turn that has finished has an answer of the type that was asked for, which is on record once."""
     for record, given, entries in _turns(records):
@@ -136,5 +225,6 @@ def an_answer_has_its_type(cluster: Cluster, records: list[Record]) -> Wrong:
 
 CLERKS = (
     each_message_is_in_one_turn, messages_begin_turns_in_order, a_decision_is_made_once, decisions_hold, a_message_is_read_once,
-    tries_are_in_the_ledger_once, an_answer_has_its_type,
+    tries_are_in_the_ledger_once, an_answer_has_its_type, messages_wait_while_their_queue_is_held, only_the_turn_that_ran_is_interrupted,
+    what_a_turn_has_read_stays, a_turn_stays_with_whom_it_was_handed_to, what_is_remembered_is_there_once,
 )  # fmt: skip

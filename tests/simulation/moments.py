@@ -27,6 +27,8 @@ _KINDS = (*_WRITES, "append", "document", "document", "answer", "answer", "body"
 _FAULTS = ("crash", "crash", "crash", "pause", "cut", "leave", "outage")
 _AND = {"crash and cancel": "cancel", "crash and stop": "stop"}
 """A process dies, and soon after somebody does this with what it did."""
+_DURING_CUT = {"cut and cancel": "cancel", "cut and decide": "decide"}
+"""A process does not reach the store for longer than it tries, and meanwhile somebody does this in another one."""
 _REQUESTS = ("cancel", "caller leaves", "caller leaves", "stop")
 _KINDS_OF = {
     "caller leaves": ("answer",),
@@ -125,6 +127,15 @@ class Moments:
         elif act in _AND:
             self._cluster.befall("crash", member, self._chance)
             later(self._chance.uniform(0, 2), partial(self._ask_for, _AND[act], [], call), context=Context())
+        elif act in _DURING_CUT:
+            self._cut(member, self._chance.uniform(0.95, 1.1) * _LEASE)
+            request = _DURING_CUT[act]
+            ask = (
+                partial(self._answer, request, call)
+                if request == "decide"
+                else partial(self._ask_for, request, [], call)
+            )
+            later(self._chance.uniform(0, 1), ask, context=Context())
         elif act in ("swap", "away"):
             self._put_away(member, self._chance.choice((0.2, 0.6) if act == "swap" else (1.5, 2.4)) * _LEASE)
             for other in self._cluster.members if act == "swap" else ():
@@ -143,6 +154,12 @@ class Moments:
         self._world.tell(member.node, f"is paused for {seconds:.3f} s")
         self._cluster.faults["pause"] += 1
         member.node.paused_until, member.node.was_away = self._world.now + seconds, True
+
+    def _cut(self, member: Member, seconds: float) -> None:
+        self._world.tell(member.node, f"does not reach the store for {seconds:.3f} s")
+        self._cluster.faults["cut"] += 1
+        self._cluster.network.cut[member.node] = self._world.now + seconds
+        member.node.was_away = True
 
     def outage(self) -> None:
         """No process reaches the store for a while."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["COSTS", "PRICES", "WHOLE", "Books", "budgets_of", "costly", "usage_of"]
 
 PRICES = tuple(
-    {"model": name, "input": 3.0, "output": 15.0, "max_output": 20} for name in ("simulated", "first", "second")
+    {"model": name, "input": 3.0, "output": 15.0, "max_output": 20}
+    for name in ("simulated", "first", "second", "expert")
 )
 WHOLE: dict[str, Any] = {"scope": "all", "period": "total", "limit_tokens": 1_000_000, "name": "whole"}
 """A budget that nothing reaches: its account is what the ledger has."""

@@ -15,7 +15,7 @@ __all__ = ["AREAS", "HARMLESS", "MUTANTS", "Change", "Mutant"]
 
 AREAS = (
     "calls", "leases", "people", "external", "cache", "slots", "schedules", "spend", "agents", "webhooks", "store", "server", "credentials",
-    "retention",
+    "retention", "messages", "middleware", "models", "handoffs", "memory",
 )  # fmt: skip
 
 
@@ -28,12 +28,14 @@ class Change(NamedTuple):
 
 
 class Mutant(NamedTuple):
-    """`name`: what is broken. `breaks`: the guarantee that does not hold any more."""
+    """`name`: what is broken. `breaks`: the guarantee that does not hold any more. `aim`: which seeds are likely to show it, by the names
+    of rare combinations (`focus.py`), with "; " between them; empty: any seed."""
 
     name: str
     area: str
     changes: tuple[Change, ...]
     breaks: str
+    aim: str = ""
 
 
 _CALLS = (
@@ -105,10 +107,10 @@ _CALLS = (
         (
             Change(
                 "engine/journal/staging.py",
-                '        self.record(entry, "attempt_started", attempt_data(entry.attempts, self._worker, self._host))\n'
+                '        self.record(entry, "attempt_started", attempt_data(entry.attempts, self.worker, self._host))\n'
                 "        if entry.started_at is None:\n",
                 "        if entry.started_at is None:\n"
-                '            self.record(entry, "attempt_started", attempt_data(entry.attempts, self._worker, self._host))\n',
+                '            self.record(entry, "attempt_started", attempt_data(entry.attempts, self.worker, self._host))\n',
             ),
         ),
         "Intent before effect: no body runs without an event that says that its attempt started.",
@@ -141,6 +143,7 @@ _CALLS = (
             ),
         ),
         "Everything ends: a call whose caller was cancelled ends as cancelled, and its slot returns.",
+        aim="callers leave",
     ),
     Mutant(
         "a tool that may not be repeated is retried after a timeout",
@@ -268,6 +271,7 @@ _CALLS = (
             ),
         ),
         "A cancel or a decision that was acknowledged is applied by the call's owner.",
+        aim="lost answers",
     ),
     Mutant(
         "a cancel while the tool's check is asked is overlooked",
@@ -280,6 +284,7 @@ _CALLS = (
             ),
         ),
         "A call with a cancel on record is not started again.",
+        aim="cancelled in doubt",
     ),
     Mutant(
         "closing hands a running call back to run again although it may not be repeated",
@@ -304,6 +309,7 @@ _CALLS = (
             ),
         ),
         "No silent losses: a call with not_before that was accepted runs when its time has come.",
+        aim="put away",
     ),
     Mutant(
         "a reader of another process's call takes events although some before them are missing",
@@ -391,6 +397,7 @@ _LEASES = (
             ),
         ),
         "A signal of another process does not change the owner: the owner writes the outcome behind it.",
+        aim="lost answers; claimed at once",
     ),
     Mutant(
         "a claim that was refused is tried again",
@@ -403,12 +410,14 @@ _LEASES = (
             ),
         ),
         "A call that two workers are offered is started by one of them.",
+        aim="claimed at once",
     ),
     Mutant(
         "a claim does not raise the fence in SQLite",
         "leases",
         (Change("stores/sqlite/owners.py", "        stored.fence += 1\n", ""),),
         "The store refuses writes of a former owner, because each claim raises the fence.",
+        aim="fences",
     ),
     Mutant(
         "SQLite lets a call be claimed from an owner that lives",
@@ -447,6 +456,7 @@ _LEASES = (
         "leases",
         (Change("engine/recovery/recovery.py", "            self._ending.answer(old, lost)\n", ""),),
         "Every waiter gets the outcome of its call, also after a pause longer than the lease.",
+        aim="back and forth",
     ),
     Mutant(
         "waiting calls are claimed only when a message comes",
@@ -460,6 +470,7 @@ _LEASES = (
             ),
         ),
         "The bus is lossy: a call that waits for a process is found in the store without one.",
+        aim="nobody claims",
     ),
     Mutant(
         "the deadline of a call that waits for a worker is lost",
@@ -470,6 +481,7 @@ _LEASES = (
             ),
         ),
         "A deadline bounds the whole call, also while no process has claimed it.",
+        aim="nobody claims",
     ),
 )
 
@@ -567,8 +579,15 @@ _PEOPLE = (
                 'if call.ending or entry.waiting_for != "approval" or read(',
                 "if call.ending or read(",
             ),
+            Change(
+                "engine/lifecycle/stopping.py",
+                '                self._journal.record(call.entry, "note", closed)\n',
+                "",
+            ),
         ),
-        "A question gets one answer, and the call goes on once.",
+        "A question gets one answer, and the call goes on once. Both layers are off: the note that closes the wait before its end "
+        "is written, and the look at whether the call still waits. With the note alone no decision can be written after the wait.",
+        aim="answers cross",
     ),
     Mutant(
         "a grant that was revoked lets calls run",
@@ -593,6 +612,7 @@ _PEOPLE = (
             ),
         ),
         "A grant counts once the approval that it is given with is on record.",
+        aim="grants",
     ),
     Mutant(
         "a grant for some arguments lets calls with others run",
@@ -633,6 +653,7 @@ _EXTERNAL = (
             ),
         ),
         "A result from outside that was acknowledged is the outcome; one that comes after the wait was closed is refused.",
+        aim="closed waits; results cross",
     ),
     Mutant(
         "the token of an earlier attempt ends a later one",
@@ -645,6 +666,7 @@ _EXTERNAL = (
             ),
         ),
         "A token belongs to one attempt of one call.",
+        aim="tokens",
     ),
     Mutant(
         "a result that comes before its body has returned is lost",
@@ -658,6 +680,7 @@ _EXTERNAL = (
             ),
         ),
         "A result from outside that was acknowledged is the outcome, also if it comes while the body still runs.",
+        aim="results cross; closed waits",
     ),
     Mutant(
         "the time limit of the wait for a result is lost when the call is taken over",
@@ -698,6 +721,7 @@ _CACHE = (
             ),
         ),
         "Failures are never shared: if the leader fails, each of its equals runs by itself.",
+        aim="equal calls",
     ),
     Mutant(
         "a leader that fails keeps its lead over all processes",
@@ -737,6 +761,7 @@ _SLOTS = (
             ),
         ),
         "A call that waits for something outside holds no slot.",
+        aim="waits hold nothing",
     ),
     Mutant(
         "a call keeps its slot while it waits for a person or a credential",
@@ -749,6 +774,7 @@ _SLOTS = (
             ),
         ),
         "A call that waits for a person's answer, a credential or its tool's check holds no slot.",
+        aim="waits hold nothing",
     ),
     Mutant(
         "an abandoned body that returns does not give its shared slot back",
@@ -773,6 +799,7 @@ _SLOTS = (
             ),
         ),
         "No more calls of a tool run at once, in all processes, than its max_concurrency; a slot is given back once.",
+        aim="rates in quiet; rates",
     ),
     Mutant(
         "two calls of one process take one shared slot",
@@ -809,6 +836,7 @@ _SLOTS = (
             ),
         ),
         "A tool's rate holds for all processes over the store together, also during an outage.",
+        aim="rates",
     ),
     Mutant(
         "a call that was put back into the queue is not tried again in time",
@@ -821,6 +849,7 @@ _SLOTS = (
             ),
         ),
         "A call that waits for its tool's rate or for other processes' slots starts when there is room.",
+        aim="rates in quiet; short waits",
     ),
     Mutant(
         "each offer of a slot begins the time in the queue anew",
@@ -837,6 +866,7 @@ _SLOTS = (
             ),
         ),
         "A call waits in the queue for queue_timeout at most.",
+        aim="short waits",
     ),
     Mutant(
         "a full queue refuses a call that exists",
@@ -849,6 +879,7 @@ _SLOTS = (
             ),
         ),
         "A call that was accepted always gets a place in the queue, also when it is approved or taken over later.",
+        aim="full queues",
     ),
     Mutant(
         "each process has its own bucket for a tool's rate in SQLite",
@@ -861,6 +892,7 @@ _SLOTS = (
             ),
         ),
         "A tool's rate holds for all processes over the store together.",
+        aim="rates in quiet",
     ),
     Mutant(
         "slots of dead processes stay taken in SQLite",
@@ -900,6 +932,7 @@ _SCHEDULES = (
             ),
         ),
         "A due time that was decided to run has a call, also after an outage or a full queue.",
+        aim="firing",
     ),
     Mutant(
         "what a dead process was about to fire is not looked for",
@@ -912,6 +945,7 @@ _SCHEDULES = (
             ),
         ),
         "A process that dies between two commits of a firing leaves a document from which any other continues at once.",
+        aim="firing",
     ),
     Mutant(
         "a due time runs beside the call before it, whatever overlap says",
@@ -1017,6 +1051,7 @@ _SPEND = (
             ),
         ),
         "The ledger has each reply that is on record, with its real amount.",
+        aim="spending",
     ),
     Mutant(
         "the cost that a dead process's call reported is not counted",
@@ -1029,6 +1064,7 @@ _SPEND = (
             ),
         ),
         "A cost that is an event of its call reaches the ledger before the call completes.",
+        aim="costs",
     ),
     Mutant(
         "a reservation does not look at what others have reserved",
@@ -1041,6 +1077,7 @@ _SPEND = (
             ),
         ),
         "What is spent and reserved never passes the limit of a budget that stops, however many runs reserve at once.",
+        aim="spending",
     ),
     Mutant(
         "a raise of a budget that runs again is added again",
@@ -1053,6 +1090,7 @@ _SPEND = (
             ),
         ),
         "An approved raise is added to its budget once, also if its call runs again after a crash.",
+        aim="raises",
     ),
     Mutant(
         "the cost of a second attempt is added to that of the first",
@@ -1078,6 +1116,7 @@ _SPEND = (
             ),
         ),
         "The ledger has what a call has cost before the call completes, also if its process dies just then.",
+        aim="costs",
     ),
 )
 
@@ -1105,6 +1144,7 @@ _AGENTS = (
             ),
         ),
         "What a tool sees is ordered after the entry that leads to it: no call is durable before its reply.",
+        aim="turns; lost turns",
     ),
     Mutant(
         "the last results of a batch of tool calls are not recorded",
@@ -1119,6 +1159,7 @@ _AGENTS = (
             ),
         ),
         "Each tool call of a turn has one recorded result.",
+        aim="turns; batches",
     ),
     Mutant(
         "of several recorded parts of a step's results only the last one is read",
@@ -1143,6 +1184,7 @@ _AGENTS = (
             ),
         ),
         "A resumed turn shows the model what it saw before, each result of a background call once.",
+        aim="background",
     ),
     Mutant(
         "a stop that came while no process ran the turn does not keep it from asking the model",
@@ -1155,6 +1197,7 @@ _AGENTS = (
             ),
         ),
         "A turn with a stop on record asks no model again.",
+        aim="stops",
     ),
     Mutant(
         "a process that lost a turn writes its end into the thread",
@@ -1167,6 +1210,7 @@ _AGENTS = (
             ),
         ),
         "Only the turn's owner writes the thread's memory.",
+        aim="lost turns",
     ),
     Mutant(
         "a turn's id is written after its number",
@@ -1174,8 +1218,8 @@ _AGENTS = (
         (
             Change(
                 "agents/memory.py",
-                "        if kept.id:\n"
-                "            await host.records.put_document(ID, _id_key(key, kept.id), _encode(kept.turn), 0)\n"
+                "        for id in filter(None, (kept.id, *kept.heard)):\n"
+                "            await host.records.put_document(ID, _id_key(key, id), _encode(kept.turn), 0)\n"
                 "        for _ in range(_ATTEMPTS):\n",
                 "        for _ in range(_ATTEMPTS):\n",
             ),
@@ -1183,11 +1227,12 @@ _AGENTS = (
                 "agents/memory.py",
                 "                self._follow(key, head, new, version, kept)\n",
                 "                self._follow(key, head, new, version, kept)\n"
-                "                if kept.id:\n"
-                "                    await host.records.put_document(ID, _id_key(key, kept.id), _encode(kept.turn), 0)\n",
+                "                for id in filter(None, (kept.id, *kept.heard)):\n"
+                "                    await host.records.put_document(ID, _id_key(key, id), _encode(kept.turn), 0)\n",
             ),
         ),
         "One turn for one id and thread: a message that is sent again under its id begins no second turn.",
+        aim="turns; ends of turns",
     ),
     Mutant(
         "a sub-agent that could not be followed to its end counts as ended",
@@ -1200,6 +1245,7 @@ _AGENTS = (
             ),
         ),
         "The result of an agent that is a tool is the answer of its turn.",
+        aim="outages of plans",
     ),
     Mutant(
         "cancelling the call of a sub-agent leaves its turn running",
@@ -1237,6 +1283,7 @@ _AGENTS = (
             ),
         ),
         "A store that does not answer for a while ends no turn and fails no step.",
+        aim="outages of plans",
     ),
     Mutant(
         "a background call that failed is never read",
@@ -1249,6 +1296,7 @@ _AGENTS = (
             ),
         ),
         "Each background call's result enters the conversation once, also that of one that failed.",
+        aim="background in quiet",
     ),
     Mutant(
         "a message over HTTP that is sent again begins another turn",
@@ -1268,11 +1316,13 @@ _AGENTS = (
         (
             Change(
                 "agents/tool_step.py",
-                "            if self.wanted and turn.must_stop:\n                await self._cancel_open()\n",
+                "            if self.wanted and turn.must_stop:\n"
+                "                await turn.end_calls([turn.call_id(number, use) for number, use in self.wanted])\n",
                 "            if self.wanted and turn.must_stop:\n",
             ),
         ),
         "A turn that was stopped leaves no call of it behind that runs or waits for a person.",
+        aim="stops",
     ),
 )
 
@@ -1320,6 +1370,7 @@ _STORE = (
             ),
         ),
         "One outcome: the store refuses appends with an older fence, so a former owner cannot write.",
+        aim="fences",
     ),
     Mutant(
         "a refused row of a group counts as written in SQLite",
@@ -1327,8 +1378,8 @@ _STORE = (
         (
             Change(
                 "stores/sqlite/appends.py",
-                "            if self._changes() == 0:\n                return Duplicate",
-                "            if self._changes() < 0:\n                return Duplicate",
+                "        if self._changes() == 0:\n            return Duplicate",
+                "        if self._changes() < 0:\n            return Duplicate",
             ),
             Change(
                 "stores/sqlite/appends.py",
@@ -1416,6 +1467,7 @@ _STORE = (
             ),
         ),
         "Durable before visible: a write that another process's lock kept out is made later, in the thread.",
+        aim="locks",
     ),
     Mutant(
         "a group that waited in vain for the lock of the SQLite file counts as written",
@@ -1428,6 +1480,7 @@ _STORE = (
             ),
         ),
         "Durable before visible: what could not be written for a lock is not acknowledged.",
+        aim="locks",
     ),
     Mutant(
         "a write-ahead log whose copy the disk failed to sync is started anew",
@@ -1452,6 +1505,7 @@ _STORE = (
             ),
         ),
         "What is acknowledged survives power loss: nothing is written behind a gap in the log.",
+        aim="power",
     ),
     Mutant(
         "an event that a full disk refused is given up",
@@ -1489,6 +1543,7 @@ _STORE = (
             ),
         ),
         "A store that is out of order for a while does not end a turn.",
+        aim="full disks",
     ),
 )
 
@@ -1535,6 +1590,7 @@ _SERVER = (
             Change("server/call_lookup.py", "if seen and asked and not seen_ones:", "if seen and not asked:"),
         ),
         "A decision answers the question that the person saw, and no other.",
+        aim="people at servers",
     ),
     Mutant(
         "an event that comes while readers of a stream are woken wakes none of them",
@@ -1547,6 +1603,7 @@ _SERVER = (
             ),
         ),
         "A reader of a stream gets each event, and the end, without waiting for another one.",
+        aim="readers at servers",
     ),
 )
 
@@ -1574,9 +1631,10 @@ _CREDENTIALS = (
             ),
         ),
         "A call that waits for a credential goes on when it is there, whichever process put it.",
+        aim="credentials",
     ),
     Mutant(
-        "the credential of a call that waited is not masked",
+        "a call does not get the credential for which it has waited",
         "credentials",
         (
             Change(
@@ -1585,7 +1643,8 @@ _CREDENTIALS = (
                 "        if _last_wait(entry.events) is None:\n            call.credentials = found\n        if entry.state",
             ),
         ),
-        "A credential is masked in everything that its call shows.",
+        "A call that waits for a credential goes on when it is there.",
+        aim="credentials",
     ),
 )
 
@@ -1632,9 +1691,9 @@ _RETENTION = (
         (
             Change(
                 "stores/sqlite/appends.py",
-                "                _INSERT_UNLESS if unless else _INSERT_CALL,\n"
-                "                (*row, call.priority, size, *times, in_row, request_id, code, *unless),\n",
-                "                _INSERT_CALL,\n                (*row, call.priority, size, *times, in_row, request_id, code),\n",
+                "            _INSERT_UNLESS if unless else _INSERT_CALL,\n"
+                "            (*row, call.priority, size, *times, in_row, request_id, code, *unless),\n",
+                "            _INSERT_CALL,\n            (*row, call.priority, size, *times, in_row, request_id, code),\n",
             ),
         ),
         "A creation is refused, in the same transaction, if the document is there that it names.",
@@ -1662,12 +1721,483 @@ _RETENTION = (
             ),
         ),
         "What waits at a worker that drains goes to other workers.",
+        aim="drains",
+    ),
+)
+
+_MESSAGES = (
+    Mutant(
+        "a message that is sent again waits a second time",
+        "messages",
+        (
+            Change(
+                "agents/mailbox.py",
+                "            if await self.was_sent(host, message.thread, message.id, message.text):\n"
+                "                return False\n            if len(",
+                "            await self.was_sent(host, message.thread, message.id, message.text)\n            if len(",
+            ),
+            Change(
+                "agents/mailbox.py",
+                "body=encode(_digest(message.text)), expect=0),\n        ]",
+                "body=encode(_digest(message.text)), expect=None),\n        ]",
+            ),
+        ),
+        "A message that is sent again, under its id, is read once. Both layers are off: the look at ids that were sent, and the write that "
+        "is refused if the id is there.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "a message that a turn is about to take can still be taken back",
+        "messages",
+        (
+            Change(
+                "agents/mailbox.py",
+                "if message.id != id or message.taken:",
+                "if message.id != id:",
+            ),
+        ),
+        "Of a turn that takes a message and a sender who takes it back, one counts.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "a running turn hears a message without taking it from the queue",
+        "messages",
+        (
+            Change(
+                "agents/model_step.py",
+                "if await lets_pass(turn, message.text) and await mailbox.take(host, message):",
+                "if await lets_pass(turn, message.text):",
+            ),
+        ),
+        "Of a turn that takes a message and a sender who takes it back, one counts.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "a message in the queue begins a turn without being taken",
+        "messages",
+        (
+            Change(
+                "agents/turn_start.py",
+                "        if not await tool.mailbox.take(host, first):\n            continue\n",
+                "",
+            ),
+        ),
+        "Of a turn that takes a message and a sender who takes it back, one counts.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "a running turn hears a message again that it has heard",
+        "messages",
+        (
+            Change(
+                "agents/model_step.py",
+                "message.id in (turn.id, *turn.heard):",
+                "message.id == turn.id:",
+            ),
+        ),
+        "A message is read once.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "what a turn heard before a crash is not read from its record",
+        "messages",
+        (
+            Change(
+                "agents/turn.py",
+                "for heard in self._replay.heard.pop(self.steps + 1, ()):",
+                "for heard in self._replay.heard.pop(-1, ()):",
+            ),
+        ),
+        "A message is read once, and a turn that goes on after a crash reads what it had read.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "messages that were heard before a crash stay in the queue if the turn does not come to them again",
+        "messages",
+        (
+            Change(
+                "agents/turn_lifecycle.py",
+                "heard = list(dict.fromkeys((*turn.record.heard, *turn.heard)))",
+                "heard = list(turn.heard)",
+            ),
+        ),
+        "A message is read once, also if its turn ends early after a crash.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "a turn whose end was on record when its process died leaves its messages in the queue",
+        "messages",
+        (
+            Change(
+                "agents/turn_lifecycle.py",
+                "            await self._taken(host, Outages(host, log), thread, id, record.heard)\n        if done",
+                "        if done",
+            ),
+        ),
+        "A message is read once, also if the process of its turn dies before the turn is saved.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "messages leave the queue when their turn is saved, and not before",
+        "messages",
+        (
+            Change(
+                "agents/turn_lifecycle.py",
+                "        await self._taken(turn.host, turn.outages(), turn.thread, turn.id, heard)\n"
+                "        save = partial(self._memory.save, turn.host, turn.thread, msgspec.structs.replace(document, heard=heard))\n"
+                "        try:\n"
+                "            return await save()\n        except StoreUnavailable as error:\n"
+                "            return await turn.outages().through(save, error)\n",
+                "        save = partial(self._memory.save, turn.host, turn.thread, msgspec.structs.replace(document, heard=heard))\n"
+                "        try:\n"
+                "            saved = await save()\n        except StoreUnavailable as error:\n"
+                "            saved = await turn.outages().through(save, error)\n"
+                "        await self._taken(turn.host, turn.outages(), turn.thread, turn.id, heard)\n"
+                "        return saved\n",
+            ),
+        ),
+        "A message is read once: when the next turn may begin, what this one has heard is in no queue.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "messages of a thread begin turns in any order",
+        "messages",
+        (
+            Change(
+                "agents/mailbox.py",
+                'place = f"{key}/{order}-{sha256(message.id.encode()).hexdigest()[:16]}"',
+                'place = f"{key}/{sha256(message.id.encode()).hexdigest()[:16]}-{order}"',
+            ),
+        ),
+        "Messages begin turns in the order in which they were sent, those that interrupt first.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "a message begins a turn although its queue is held",
+        "messages",
+        (
+            Change(
+                "agents/turn_start.py",
+                "if not messages or await tool.mailbox.is_held(host, thread):",
+                "if not messages:",
+            ),
+        ),
+        "After a stop no message of the queue begins a turn until another one is sent.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "a message that interrupts ends a later turn than the one it was sent to",
+        "messages",
+        (
+            Change(
+                "agents/turn_start.py",
+                "            if first.stops != head.turns + 1 or interrupted == first.stops:\n"
+                "                return taken\n            interrupted = first.stops\n",
+                "            if not first.stops or interrupted == head.turns + 1:\n"
+                "                return taken\n            interrupted = head.turns + 1\n",
+            ),
+        ),
+        "A message that interrupts ends the turn that ran when it was sent, and no other one.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+    Mutant(
+        "messages whose sender died wait until another one is sent",
+        "messages",
+        (
+            Change(
+                "runtime/agent_host.py",
+                "if tool is None or document.updated_at >= engine.clock.now() - _QUEUES_EVERY:",
+                "if tool is None or document.updated_at:",
+            ),
+        ),
+        "A message that was acknowledged begins its turn, also if the process that stored it dies.",
+        aim="clerks; clerks in quiet; queues; queues on a file",
+    ),
+)
+
+_MIDDLEWARE = (
+    Mutant(
+        "a model is asked before the record of what middleware decided about the request is durable",
+        "middleware",
+        (
+            Change(
+                "agents/model_step.py",
+                "        if turn.decisions.are_new:\n            await turn.flush()\n"
+                "            turn.decisions.are_new = False\n",
+                "",
+            ),
+        ),
+        "A decision of middleware is on record before it has an effect, and is not made again.",
+        aim="clerks; queues",
+    ),
+    Mutant(
+        "decisions about tool calls are made again after a crash",
+        "middleware",
+        (
+            Change(
+                "agents/middleware.py",
+                "    known = turn.decisions.of(method, turn.steps, use.id)\n    if known is not None:\n"
+                "        return verdict_in(known)\n",
+                "",
+            ),
+        ),
+        "A decision of middleware or of a check is made once, also if a process dies.",
+        aim="clerks; queues",
+    ),
+    Mutant(
+        "what middleware added to a request is not read from the record after a crash",
+        "middleware",
+        (
+            Change(
+                "agents/decisions.py",
+                "        return self._edits.pop(step, ()) if self._edits else ()\n",
+                "        return ()\n",
+            ),
+        ),
+        "A turn that goes on after a crash asks its model with the messages that were on record.",
+        aim="clerks; queues",
+    ),
+    Mutant(
+        "a person is asked before the question of a check is on record",
+        "middleware",
+        (
+            Change(
+                "agents/checking.py",
+                "        if sending is not None:\n            await sending\n        found = await _answered",
+                "        found = await _answered",
+            ),
+        ),
+        "A question is on record before a person sees it: after a crash it is the same one.",
+        aim="clerks; queues",
+    ),
+    Mutant(
+        "an answer about which a check asks a person is not kept meanwhile",
+        "middleware",
+        (
+            Change(
+                "agents/checking.py",
+                "        if id and hold is not None:\n            await hold()\n",
+                "",
+            ),
+        ),
+        "A reply is not asked for again: the answer about which a person decides is the one that the turn gives.",
+        aim="clerks; queues",
+    ),
+    Mutant(
+        "a turn that goes on asks the model again for the answer about which a person decides",
+        "middleware",
+        (
+            Change(
+                "agents/model_step.py",
+                "        held = turn.held()\n        if held is None:\n            reply, took",
+                "        held = None\n        if held is None:\n            reply, took",
+            ),
+        ),
+        "A reply is not asked for again: the answer about which a person decides is the one that the turn gives.",
+        aim="clerks; queues",
+    ),
+    Mutant(
+        "a message passes unchecked if its process dies before the check",
+        "middleware",
+        (
+            Change(
+                "agents/checking.py",
+                "if turn.is_replaying and turn.decisions.of(method, 1) is None:",
+                "if turn.resumed and turn.decisions.of(method, 1) is None:",
+            ),
+        ),
+        "No model reads a message that a check refuses, whichever process runs the turn.",
+        aim="clerks; queues",
+    ),
+    Mutant(
+        "an answer that was refused before a crash is the answer after it",
+        "middleware",
+        (
+            Change(
+                "agents/turn.py",
+                "self._take(message, reply.usage, reply.took, reply.refused)",
+                "self._take(message, reply.usage, reply.took, None)",
+            ),
+        ),
+        "A refused answer is no answer, also if the process dies after it is on record.",
+        aim="clerks; queues",
+    ),
+    Mutant(
+        "a typed answer loses its value at a crash",
+        "middleware",
+        (
+            Change(
+                "agents/turn.py",
+                "        self.answer = self._recorded.answers.get(reply.step)\n",
+                "        self.answer = None\n",
+            ),
+        ),
+        "A typed answer has its type, whichever process ends the turn.",
+        aim="clerks; queues",
+    ),
+)
+
+_MODELS = (
+    Mutant(
+        "the next model of a chain is asked before the failed try is on record",
+        "models",
+        (
+            Change(
+                "agents/model_chain.py",
+                "        await turn.flush()\n        turn.leave_if_lost()\n",
+                "        turn.leave_if_lost()\n",
+            ),
+        ),
+        "A try that cost something is on record before the next one begins.",
+        aim="clerks; clerks in quiet",
+    ),
+    Mutant(
+        "tries of a chain before a crash are not counted after it",
+        "models",
+        (
+            Change(
+                "agents/turn.py",
+                "[*self.record.summaries, *self.record.unused]",
+                "[*self.record.summaries]",
+            ),
+        ),
+        "What the models of a chain have used counts once, in the turn and in the ledger, also after a crash.",
+        aim="clerks; clerks in quiet",
+    ),
+    Mutant(
+        "the reservation of a try that failed is kept",
+        "models",
+        (
+            Change(
+                "agents/model_chain.py",
+                "            if held is not None:\n                await self._give_back(held, error)\n"
+                "            raise\n",
+                "            raise\n",
+            ),
+        ),
+        "At rest nothing stays reserved: a model that fails gives back what was reserved for it.",
+        aim="clerks; clerks in quiet",
+    ),
+    Mutant(
+        "a try of a chain that was stopped under way costs nothing",
+        "models",
+        (
+            Change(
+                "agents/model_chain.py",
+                "        except (OutOfTime, asyncio.CancelledError):\n            if held is not None:\n"
+                "                turn.spending.assume(held)\n",
+                "        except (OutOfTime, asyncio.CancelledError):\n            if held is not None:\n"
+                "                await turn.spending.release(held)\n",
+            ),
+        ),
+        "A request that was stopped under way may have cost something: what was reserved counts as spent.",
+        aim="clerks; clerks in quiet",
+    ),
+    Mutant(
+        "a reply of a chain that was not used is counted when the turn goes on, and not before",
+        "models",
+        (
+            Change(
+                "agents/model_chain.py",
+                "        if note is not None:\n            await settle(turn, step, note, usage)\n"
+                "        await turn.flush()",
+                "        await turn.flush()",
+            ),
+        ),
+        "Each try of a chain is in the ledger once.",
+        aim="clerks; clerks in quiet",
+    ),
+)
+
+_HANDOFFS = (
+    Mutant(
+        "a turn that was handed over goes on with its first agent after a crash",
+        "handoffs",
+        (
+            Change(
+                "agents/turn.py",
+                "            if known is not None and known.use == use.id:\n"
+                "                raise TurnHandedOver(Handoff(known.agent, history=known.history), use)\n",
+                "",
+            ),
+        ),
+        "A turn stays with the agent that it was handed to, whichever process goes on with it.",
+        aim="handoffs",
+    ),
+    Mutant(
+        "a handoff is recorded again by each process that goes on with the turn",
+        "handoffs",
+        (
+            Change(
+                "agents/turn_lifecycle.py",
+                "        entry = turn.recorded_handoff()\n        if entry is None:\n            other = await",
+                "        entry = None\n        if entry is None:\n            other = await",
+            ),
+        ),
+        "A handoff is on record once.",
+        aim="handoffs",
+    ),
+    Mutant(
+        "the other agent does not read that the turn was handed to it",
+        "handoffs",
+        (
+            Change(
+                "agents/turn_lifecycle.py",
+                "            await turn.flush()\n        turn.take_handoff(entry)\n",
+                "            await turn.flush()\n            turn.take_handoff(entry)\n",
+            ),
+        ),
+        "After a crash the other agent reads what it had read.",
+        aim="handoffs",
+    ),
+)
+
+_MEMORY = (
+    Mutant(
+        "facts that two turns remember at once overwrite each other",
+        "memory",
+        (
+            Change(
+                "agents/facts.py",
+                "documents.protect(MEMORY, key, encode(new)), version):",
+                "documents.protect(MEMORY, key, encode(new)), None):",
+            ),
+        ),
+        "What a model remembered, acknowledged, is in the memory.",
+        aim="facts",
+    ),
+    Mutant(
+        "a fact is remembered again when its call runs again",
+        "memory",
+        (
+            Change(
+                "agents/facts.py",
+                "next((each for each in known if id == each.id or each.text == fact.text), None)",
+                "next((each for each in known if id == each.id and not each.text), None)",
+            ),
+        ),
+        "A fact is remembered once, also if the process of its call dies before the call's outcome is on record.",
+        aim="facts",
+    ),
+    Mutant(
+        "a turn that goes on after a crash reads the memory anew",
+        "memory",
+        (
+            Change(
+                "agents/middleware.py",
+                "    known: T | None = turn.decisions.of(method, step)\n    if known is not None:\n"
+                "        return known\n",
+                "",
+            ),
+        ),
+        "What a turn read of the memory at its beginning is on record, and does not change while it runs.",
+        aim="facts",
     ),
 )
 
 MUTANTS: tuple[Mutant, ...] = (
     *_CALLS, *_LEASES, *_PEOPLE, *_EXTERNAL, *_CACHE, *_SLOTS, *_SCHEDULES, *_SPEND, *_AGENTS, *_WEBHOOKS, *_STORE, *_SERVER, *_CREDENTIALS,
-    *_RETENTION,
+    *_RETENTION, *_MESSAGES, *_MIDDLEWARE, *_MODELS, *_HANDOFFS, *_MEMORY,
 )  # fmt: skip
 
 HARMLESS: tuple[tuple[Mutant, str], ...] = (

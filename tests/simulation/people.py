@@ -55,6 +55,10 @@ class Granters:
         """What a person grants, noted before it is sent: its answer may be lost."""
         chance = self._world.chance
         terms: dict[str, Any] = {}
+        if self._cluster.features.focus.broad_grants:
+            terms["caller"] = "*"
+            self._scene.count[call, reason] = Given(terms, call)
+            return terms
         if chance.random() < 0.7:
             terms["uses"] = chance.randint(1, 2)
         if chance.random() < 0.3:

@@ -7,7 +7,7 @@ client that has left, and the client does not know what became of its request. T
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from contextvars import Context
 from typing import Any, NamedTuple
@@ -57,8 +57,10 @@ class Connection:
         self._parts: asyncio.Queue[Any] = asyncio.Queue()
         self._gone = asyncio.Event()
         """The client has left."""
+        self.is_cut = False
+        """The network has broken it."""
         if breaks_after is not None:
-            self._loop.call_later(breaks_after, self._break, context=Context())
+            self._loop.call_later(breaks_after, self._cut, context=Context())
 
     async def ask(
         self, method: str, path: str, key: str, body: Any = None, *, patience: float = _PATIENCE, **query: Any
@@ -75,7 +77,7 @@ class Connection:
                         return Answer(status, msgspec.json.decode(chunks) if chunks else None)
         return None
 
-    async def listen(self, path: str, key: str, after: int, **query: Any) -> AsyncIterator[tuple[int, Any]]:
+    async def listen(self, path: str, key: str, after: int, **query: Any) -> AsyncGenerator[tuple[int, Any]]:
         """The server-sent events of a stream, with the status of the answer. It ends if the stream ends, or breaks."""
         status, rest = 0, b""
         headers = {"last-event-id": str(after)} if after else {}
@@ -150,6 +152,10 @@ class Connection:
             await self._app(scope, receive, send)
         except Exception as error:
             self._world.wrong("the server answers", f"{scope['method']} {scope['path']} raised {error!r}")
+
+    def _cut(self) -> None:
+        self.is_cut = not self._gone.is_set()
+        self._break()
 
     def _break(self) -> None:
         if not self._gone.is_set():

@@ -231,6 +231,11 @@ class StoreModel:
 
     def _create(self, change: Append, body: bytes, me: int) -> ClicketError | None:
         its = change.call
+        if change.maker is not None:
+            key, last, fence = change.maker
+            maker = self.calls.get(key)
+            if maker is None or (maker.last, maker.fence) != (last, fence) or maker.ended_at is not None:
+                return Stale(f"the call that makes {its.id} was changed by another writer")
         if self._find(its.id, its.thread, its.caller) is not None:
             return Duplicate(f"the id {its.id!r} is taken in thread {its.thread!r}")
         if change.unless is not None and self.document(*change.unless) is not None:

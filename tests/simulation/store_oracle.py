@@ -373,6 +373,9 @@ def _creation(world: _World, r: Random) -> Append:
     change = _new_call(world, r)
     if r.random() < 0.3:
         change.unless = (r.choice(("kind", "kinds")), r.choice(_NAMES))
+    if world.model.calls and r.random() < 0.3:
+        maker = r.choice(list(world.model.calls.values()))
+        change.maker = (maker.key, maker.last + (r.random() < 0.1), maker.fence + (r.random() < 0.1))
     return change
 
 
@@ -472,7 +475,7 @@ def _text(change: Append) -> str:
     parts += [f"fence={change.fence}", change.state.value, f"events={change.last - change.expect}"]
     for name, default in (
         ("ended_at", None), ("waiting_for", None), ("owned", True), ("queue", ""), ("signal", False), ("claim", False),
-        ("artifacts", ()), ("stats", None), ("cache", None), ("unless", None),
+        ("artifacts", ()), ("stats", None), ("cache", None), ("unless", None), ("maker", None),
     ):  # fmt: skip
         if getattr(change, name) != default:
             parts.append(f"{name}={getattr(change, name)!r}".replace("x" * 20, ""))
@@ -499,8 +502,13 @@ async def _appends(world: _World, s: _Session, r: Random) -> None:
     for _ in range(r.choice((1, 1, 1, 2, 4))):
         change = _creation(world, r) if r.random() < 0.35 else _update(world, r)
         real = msgspec.structs.replace(change, key=world.key(change.key) if change.key else 0)
-        if change.key in (other.key for other in changes if other.expect == 0 and other.key):
+        made = {other.key for other in changes if other.expect == 0 and other.key}
+        if change.key in made:
             continue  # a call that is created in the same turn has no key yet
+        if change.expect == 0 and change.maker is not None:
+            if change.maker[0] in made or any(other.expect == 0 for other in changes):
+                continue  # the order of several creations, one of which a call makes, is left open
+            real.maker = (world.key(change.maker[0]), *change.maker[1:])
         changes.append(change)
         reals.append(real)
         world.say((s.name, change))

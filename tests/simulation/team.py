@@ -34,10 +34,10 @@ async def job(before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
 
 
 class Request:
-    """That a model was asked: when, for which message of a user, and which background calls it read of."""
+    """That a model was asked: when, which one, for which message of a user, and which background calls it read of."""
 
-    def __init__(self, at: float, text: str, messages: Sequence[ChatMessage]) -> None:
-        self.at, self.text = at, text
+    def __init__(self, at: float, text: str, messages: Sequence[ChatMessage], model: str = "") -> None:
+        self.at, self.text, self.model = at, text, model
         self.node = str(NODE.get())
         self.users = [message.content for message in messages if message.role == "user"]
         self.started = [

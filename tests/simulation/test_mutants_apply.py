@@ -13,7 +13,8 @@ from tests.simulation.planted import DoesNotApply, by_file, changed, module_of, 
 
 PLAIN = "memory completed 3\nsubmitted 4\nagent finished 5\nsqlite completed 7\n"
 LEAST = {"calls": 10, "leases": 6, "people": 4, "external": 2, "cache": 2, "slots": 2, "schedules": 2, "spend": 3, "agents": 5,
-    "webhooks": 1, "store": 2, "server": 2, "credentials": 2, "retention": 3}  # fmt: skip
+    "webhooks": 1, "store": 2, "server": 2, "credentials": 2, "retention": 3, "messages": 5,
+    "middleware": 5, "models": 3, "handoffs": 2, "memory": 2}  # fmt: skip
 """Mutants of each area."""
 
 

@@ -19,7 +19,7 @@ def test_the_pages_are_made_of_the_data() -> None:
 def test_tests_and_predicates_exist() -> None:
     named = {predicate.__name__.replace("_", " ") for predicate in judging.PREDICATES}
     sources = [(ROOT / "tests" / "simulation" / f"{module.__name__.rpartition('.')[2]}.py").read_text("utf-8") for module in
-        (callers, clients, cluster, disk_faults, operators, scene, world)]  # fmt: skip
+        (callers, clients, cluster, disk_faults, judging, operators, scene, world)]  # fmt: skip
     for guarantee in RECORD["guarantee"]:
         for test in guarantee["tests"]:
             assert (ROOT / test).is_file(), test

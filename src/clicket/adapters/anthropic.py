@@ -145,11 +145,21 @@ def _shape(answer: Answer) -> ToolResultBlockParam:
     block = {
         "type": "tool_result",
         "tool_use_id": answer.request.id,
-        "content": answer.text,
+        "content": _content(answer),
         "is_error": answer.failed,
         **answer.request.extra,
     }
     return cast("ToolResultBlockParam", block)
+
+
+def _content(answer: Answer) -> str | list[dict[str, Any]]:
+    if not answer.pictures:
+        return answer.text
+    shown = [
+        {"type": "image", "source": {"type": "base64", "media_type": each.media_type, "data": each.base64}}
+        for each in answer.pictures
+    ]
+    return [*([{"type": "text", "text": answer.text}] if answer.text else []), *shown]
 
 
 def _read(response: Any) -> tuple[str | None, list[ToolRequest]] | None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clicket.adapters.pictures import pictures_of
-from clicket.adapters.response_run import answer
+from clicket.adapters.response_run import Answer, answer
 from clicket.adapters.runtime_access import ToolCatalog, caller_of, loop_of, offers
 from clicket.adapters.tool_request import ToolRequest, local_key, response_id_of
 from clicket.errors import UsageError
@@ -50,14 +49,13 @@ def as_sdk_server(rt: Any, thread: str, *, name: str = "clicket") -> Any:
         id = (params.meta or {}).get(_TOOL_USE)
         request = ToolRequest(id=id if isinstance(id, str) else "", name=params.name, arguments=params.arguments or {})
 
-        async def work() -> Any:
+        async def work() -> Answer:
             catalog = await ToolCatalog.of(caller)
-            key = local_key(request, 0)
-            made = await answer(caller, catalog, request, thread=thread, response_id=response_id_of(request), key=key)
-            return made, await pictures_of(caller, made.result)
+            response_id, key = response_id_of(request), local_key(request, 0)
+            return await answer(caller, catalog, request, thread=thread, response_id=response_id, key=key)
 
-        made, pictures = await on_loop(loop, work)
-        shown = [ImageContent(type="image", data=data, mime_type=kind) for kind, data in pictures]
+        made = await on_loop(loop, work)
+        shown = [ImageContent(type="image", data=each.base64, mime_type=each.media_type) for each in made.pictures]
         return CallToolResult(content=[TextContent(type="text", text=made.text), *shown], is_error=made.failed)
 
     server = Server(name, version=version(), on_list_tools=list_tools, on_call_tool=call_tool)

@@ -40,6 +40,9 @@ except ImportError as missing:
 
 __all__ = ["as_langchain_tools", "from_langchain"]
 
+_Message = tuple[str | list[dict[str, Any]], dict[str, Any]]
+"""The content and the artifact of a `ToolMessage`."""
+
 
 @overload
 def as_langchain_tools(rt: BlockingRuntime[Any], thread: str | None = ...) -> list[BaseTool]: ...
@@ -87,11 +90,11 @@ class ClicketTool(BaseTool):
         # One value, so that no argument's name can clash with LangChain's own; the runtime validates it.
         return (ToolRequest(id=clean(tool_call_id), name=self.name, arguments=tool_input),), {}
 
-    def _run(self, request: ToolRequest, *, config: RunnableConfig) -> tuple[str, dict[str, Any]]:
+    def _run(self, request: ToolRequest, *, config: RunnableConfig) -> _Message:
         what = f"invoke of the tool {self.name!r}"
         return _content_and_artifact(wait_on(self._loop, lambda: self._answer(request, config), what))
 
-    async def _arun(self, request: ToolRequest, *, config: RunnableConfig) -> tuple[str, dict[str, Any]]:
+    async def _arun(self, request: ToolRequest, *, config: RunnableConfig) -> _Message:
         return _content_and_artifact(await on_loop(self._loop, lambda: self._answer(request, config)))
 
     async def _answer(self, request: ToolRequest, config: RunnableConfig | None) -> Answer:
@@ -105,12 +108,16 @@ class ClicketTool(BaseTool):
         )
 
 
-def _content_and_artifact(made: Answer) -> tuple[str, dict[str, Any]]:
+def _content_and_artifact(made: Answer) -> _Message:
     if made.failed or made.result is None:
         raise ToolException(made.text)
     result = made.result
     about = {"call_id": result.call_id, "state": str(result.state), "truncated": result.truncated}
-    return made.text, {**about, "artifact": result.artifact, "cached": result.cached}
+    about = {**about, "artifact": result.artifact, "cached": result.cached}
+    if not made.pictures:
+        return made.text, about
+    shown = [{"type": "image", "base64": each.base64, "mime_type": each.media_type} for each in made.pictures]
+    return [{"type": "text", "text": made.text}, *shown], about
 
 
 def from_langchain(tool: BaseTool, *, name: str | None = None, description: str | None = None, **options: Any) -> Tool:

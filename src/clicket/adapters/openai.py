@@ -138,7 +138,8 @@ def run(
 ) -> Any:
     """Run the tool calls of a response concurrently; returns one result for each, in order, also for failed ones.
 
-    Role `tool` messages for a chat completion, `function_call_output` items for a response. `options` are `timeout`,
+    Role `tool` messages for a chat completion, `function_call_output` items for a response; these have the images of results, too, which a
+    `tool` message cannot have. `options` are `timeout`,
     `deadline` and `priority` of each call.
     """
 
@@ -171,7 +172,11 @@ def _shape(answer: Answer) -> Any:
     text = f"Error: {answer.text}" if answer.failed else answer.text
     match request.kind:
         case "function_call" | "custom_tool_call":
-            return {"type": f"{request.kind}_output", "call_id": request.id, "output": text, **request.extra}
+            output: Any = text
+            if answer.pictures:
+                shown = [{"type": "input_image", "image_url": each.url, "detail": "auto"} for each in answer.pictures]
+                output = [{"type": "input_text", "text": text}, *shown]
+            return {"type": f"{request.kind}_output", "call_id": request.id, "output": output, **request.extra}
         case "legacy":
             return {"role": "function", "name": request.name, "content": text}
         case _:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, overload
 
-from clicket.adapters.pictures import pictures_of
 from clicket.adapters.response_run import answer
 from clicket.adapters.runtime_access import Offer, ToolCatalog, loop_of, offers, sync_or_async
 from clicket.adapters.tool_request import ToolRequest, local_key, response_id_of
@@ -50,17 +49,17 @@ def _tool(caller: Caller, catalog: ToolCatalog, offer: Offer, thread: str, loop:
     async def invoke(context: Any, arguments: str) -> str | list[dict[str, str]]:
         request = ToolRequest(id=context.tool_call_id or "", name=offer.wire, arguments=arguments)
 
-        async def work() -> Any:
-            key = local_key(request, 0)
-            made = await answer(caller, catalog, request, thread=thread, response_id=response_id_of(request), key=key)
-            return made, await pictures_of(caller, made.result)
-
-        made, pictures = await on_loop(loop, work)
+        response_id, key = response_id_of(request), local_key(request, 0)
+        made = await on_loop(
+            loop, lambda: answer(caller, catalog, request, thread=thread, response_id=response_id, key=key)
+        )
         text = f"Error: {made.text}" if made.failed else made.text
-        if not pictures:
+        if not made.pictures:
             return text
-        shown = [{"type": "image", "image_url": f"data:{kind};base64,{data}"} for kind, data in pictures]
-        return [{"type": "text", "text": text}, *shown]
+        return [
+            {"type": "text", "text": text},
+            *({"type": "image", "image_url": picture.url} for picture in made.pictures),
+        ]
 
     async def is_enabled(_context: Any, _agent: Any) -> bool:
         usable = await on_loop(loop, lambda: offers(caller, thread, catalog))

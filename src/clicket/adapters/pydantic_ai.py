@@ -22,7 +22,7 @@ from clicket.tools.provider_schema import shown
 from clicket.tools.search import chosen_limit
 
 try:
-    from pydantic_ai import RunContext, ToolDefinition
+    from pydantic_ai import BinaryContent, RunContext, ToolDefinition
     from pydantic_ai.exceptions import ToolFailed
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 except ImportError as missing:
@@ -106,4 +106,6 @@ class ClicketToolset(AbstractToolset[Any]):
         )
         if made.failed:
             raise ToolFailed(made.text)
-        return made.text
+        if not made.pictures:
+            return made.text
+        return [made.text, *(BinaryContent(each.data, media_type=each.media_type) for each in made.pictures)]

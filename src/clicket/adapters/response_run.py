@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 import msgspec
 
+from clicket.adapters.pictures import Picture, pictures_of
 from clicket.adapters.runtime_access import ToolCatalog
 from clicket.adapters.tool_request import ToolRequest, call_id, local_key
 from clicket.errors import ClicketError, UsageError
@@ -31,12 +32,14 @@ _NAMES_TOOLS = ("tool_not_found", "tool_unavailable", "invalid_input", "permissi
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the model reads of a call; `result` is None if no call was made."""
+    """What the model reads of a call; `result` is None if no call was made. `pictures`: for models that can look at them; the text names
+    them, too."""
 
     request: ToolRequest
     text: str
     failed: bool
     result: ToolResult | None = None
+    pictures: tuple[Picture, ...] = ()
 
 
 async def answer(
@@ -72,7 +75,8 @@ async def answer(
         return Answer(request, _why(error), True)
     if result.success:
         text = clean(result.content)
-        return Answer(request, catalog.in_wire_names(text) if name == FIND_TOOLS else text, False, result)
+        text = catalog.in_wire_names(text) if name == FIND_TOOLS else text
+        return Answer(request, text, False, result, await pictures_of(rt, result))
     refusal = result.error
     text = without_notes(clean(result.content))
     if refusal is not None and refusal.code in _NAMES_TOOLS:

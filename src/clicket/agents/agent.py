@@ -29,7 +29,7 @@ from clicket.agents.output import Output
 from clicket.agents.read_result import read_result
 from clicket.agents.run_options import NO_VALUES, Given, RunValues, Taking, deps_of, taken
 from clicket.agents.subagents import AgentTool
-from clicket.agents.threads import Threads, Wanted, turn_id
+from clicket.agents.threads import Threads, Wanted, has_message, other_message, turn_id
 from clicket.agents.transcript import storable
 from clicket.agents.turn_lifecycle import Drive, OnChange, ReturnTo, StateChanged, TurnLifecycle
 from clicket.agents.turn_limits import Limits, check_counts
@@ -430,16 +430,18 @@ class Agent(Generic[T]):
         output: type[T] | Output[T] | None = None,
         deps: Mapping[str, Any] | None = None,
     ) -> AgentResult[T] | None:
-        """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none. `model`,
-        `output` and `deps`: with which the turn was run, if this process does not have them."""
+        """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none, and the first
+        message that waits in the queue begins its turn. `model`, `output` and `deps`: with which the turn was run, if this process does not
+        have them."""
         check_name("thread", thread)
         values = RunValues(model=model, output=None if output is None else Output.of(output), deps=deps_of(deps))
         number = await self._threads.next(thread)
         bring = bringing(self._tool, self._threads, thread, number, values)
         place = await self._threads.join(Wanted(), thread, number, bring)
-        if place is None:
-            return None
         await self._tool.mailbox.let_go(self._host, thread)
+        if place is None:
+            await work_off(self._tool, self._host, thread)
+            return None
         return self._typed(await self._threads.joined(thread, number), values)
 
     async def take_up(self, thread: str = "default") -> int | None:
@@ -500,21 +502,22 @@ class Agent(Generic[T]):
             scopes=sorted(host.scopes), requesters=sorted(host.requesters), options=msgspec.to_builtins(given.options),
             stops=head.turns + 1 if head is not None and running is not None else 0,
         )  # fmt: skip
-        if await self._turn_of(sent.id, text, thread) is None:
+        wanted = msgspec.structs.replace(wanted, id=sent.id)
+        if await self._turn_of(wanted, thread) is None:
             await mailbox.put(host, sent)
         await mailbox.let_go(host, thread)
         begun = await work_off(self._tool, host, thread)
         turn = begun.get(sent.id)
-        return Sent(id=sent.id, turn=await self._turn_of(sent.id, text, thread) if turn is None else turn)
+        return Sent(id=sent.id, turn=await self._turn_of(wanted, thread) if turn is None else turn)
 
-    async def _turn_of(self, id: str, text: str, thread: str) -> int | None:
-        """The turn that has taken a message."""
+    async def _turn_of(self, wanted: Wanted, thread: str) -> int | None:
+        """The turn that has taken a message. `Conflict`: another message has its id."""
+        id = wanted.id
+        await self._tool.mailbox.was_sent(self._host, thread, id, wanted.message)
         document = await self._memory.of_id(self._host, thread, id)
         if document is not None:
-            if document.messages and document.messages[0].content != text:
-                raise Conflict(
-                    f"the id {id!r:.100} was used for another message in thread {thread!r}. Use a new id for each message."
-                )
+            if not has_message(document, id, wanted.message):
+                raise Conflict(other_message(wanted, thread))
             return document.turn
         head, record = await self._threads.settled(thread)
         if record is None:

@@ -15,7 +15,7 @@ from clicket.agents.middleware import Middleware
 from clicket.agents.model_chain import chain_summary
 from clicket.agents.model_holds import SharedHolds
 from clicket.agents.model_spend import paid_summary
-from clicket.agents.read_result import referred
+from clicket.agents.read_result import as_referred, referred
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.turn_limits import check_counts
@@ -34,6 +34,7 @@ SUMMARY = "agent.summary"
 _MAX_KNOWN = 1_000
 _ROOM = 0.75
 """The part of the window that is filled after shortening, so that the next steps need none and the vendor's prompt cache applies."""
+_NO_ROOM = "left out to make room"
 _ASK = (
     "Summarise the conversation so far for yourself: what the user wants, what was found out and done (with names, numbers, ids and "
     "artifacts as they are), what is open. Answer with the summary alone."
@@ -41,7 +42,7 @@ _ASK = (
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the first `covered` messages of a thread; `digest` identifies these messages."""
+    """Of the first `covered` messages of a thread; `digest` identifies these messages. Without a `text` they are left out."""
 
     covered: int
     digest: str
@@ -90,17 +91,18 @@ class ContextWindow(Middleware):
     async def before_model(self, turn: Turn, request: ChatRequest) -> ChatRequest:
         fixed = self._tools(request.tools)
         most = self.max_tokens - fixed
-        messages = list(request.messages)
-        if self._size(messages) <= most:
+        whole = list(request.messages)
+        if self._size(whole) <= most:
             return request
-        messages = self._without_old_files(turn, messages, int(most * _ROOM), self._keep_steps)
-        messages = await self._shortened(turn, messages, int(most * _ROOM), self._keep_steps)
+        room = int(most * _ROOM)
+        messages = await self._shortened(turn, await self._as_folded(turn, whole), most, self._keep_steps)
         if self._size(messages) > most:
-            messages = self._without_old_files(turn, messages, int(most * _ROOM), 1)
+            messages = self._without_old_files(turn, messages, room, 1)
         if self._size(messages) > most:
-            messages = await self._folded(turn, messages, int(most * _ROOM))
+            messages = await self._shortened(turn, whole, most, self._keep_steps)
+            messages = await self._folded(turn, self._without_old_files(turn, messages, room, 1), room)
         if self._size(messages) > most:
-            messages = await self._shortened(turn, self._without_old_files(turn, messages, most, 0), most, 0)
+            messages = await self._referred(turn, self._without_old_files(turn, messages, most, 0), most)
         return msgspec.structs.replace(request, messages=tuple(messages))
 
     # Sizes.
@@ -137,7 +139,7 @@ class ContextWindow(Middleware):
             for ref in message.files:
                 if size <= most:
                     return made
-                short = made[place].unseen(ref, "left out to make room")
+                short = made[place].unseen(ref, _NO_ROOM)
                 size += self._of(short) - self._of(made[place])
                 made[place] = short
         return made
@@ -145,36 +147,81 @@ class ContextWindow(Middleware):
     # Results become references.
 
     async def _shortened(
-        self, turn: Turn, messages: list[ChatMessage], most: int, keep_steps: int
+        self, turn: Turn, messages: Sequence[ChatMessage], most: int, keep_steps: int
     ) -> list[ChatMessage]:
-        """Store long results of old steps as artifacts and refer to them, the oldest first, until the messages fit."""
-        last = _start_of_last(messages, keep_steps)
-        size = self._size(messages)
-        made = list(messages)
-        for place, message in enumerate(messages[:last]):
+        """Leave files of old steps out, then refer to their long results, the oldest first. Each request until this one did so that had
+        more than `most`, until `_ROOM` of that was filled: so this request begins as the one before it, unless that one was full."""
+        made, asked, room = list(messages), turn.messages[turn.begins], int(most * _ROOM)
+        sizes = [self._of(message) for message in made]
+        steps = [place for place, message in enumerate(made) if message.role == "assistant"]
+        size = end = with_files = whole = 0
+        old: list[int] = []
+        for number, until in enumerate((*steps, len(made))):
+            size += sum(sizes[end:until])
+            end = until
+            if size <= most:
+                continue
+            last = steps[max(number - keep_steps, 0)] if number and keep_steps else until
+            for place in range(with_files, last):
+                if size <= room:
+                    break
+                for ref in () if messages[place] is asked else messages[place].files:
+                    if size > room:
+                        made[place] = made[place].unseen(ref, _NO_ROOM)
+                        size += self._of(made[place]) - sizes[place]
+                        sizes[place] = self._of(made[place])
+                with_files = place if made[place].files and made[place] is not asked else place + 1
+            while size > room and whole < last:
+                if self._is_long(made[whole]):
+                    old.append(whole)
+                    size -= sizes[whole]
+                    sizes[whole] = self._of(as_referred(made[whole], self._max_reference))
+                    size += sizes[whole]
+                whole += 1
+        for place in old:
+            made[place] = await referred(turn, made[place], self._max_reference)
+        return made
+
+    def _is_long(self, message: ChatMessage) -> bool:
+        return message.role == "tool" and len(message.content) > self._max_reference * 2
+
+    async def _referred(self, turn: Turn, messages: list[ChatMessage], most: int) -> list[ChatMessage]:
+        """Refer to long results, the oldest first, until the messages fit; also to those of the last step."""
+        made, size = list(messages), self._size(messages)
+        for place, message in enumerate(messages):
             if size <= most:
                 break
-            if message.role == "tool" and len(message.content) > self._max_reference * 2:
-                short = await referred(turn, message, self._max_reference)
-                size += self._of(short) - self._of(message)
-                made[place] = short
+            if self._is_long(message):
+                made[place] = await referred(turn, message, self._max_reference)
+                size += self._of(made[place]) - self._of(message)
         return made
 
     # Messages become a summary.
 
     async def _folded(self, turn: Turn, messages: list[ChatMessage], most: int) -> list[ChatMessage]:
-        head = 1 if messages and messages[0].role == "system" else 0
+        head = _head_of(messages)
         cut = self._cut(messages, head, most)
         if cut <= head:
             return messages
         old = messages[head:cut]
-        if self._size(old) <= self._of(ChatMessage(role="user", content=_left_out(old))):
+        if self._size(old) <= self._of(ChatMessage(role="user", content=_left_out(len(old)))):
             return messages  # any summary would be longer
-        summary = await self._summary(turn, old)
-        # The message of this turn stays, also if it is among the old ones.
-        asked = [message for message in old if message is turn.messages[turn.begins]]
-        folded = [*messages[:head], ChatMessage(role="user", content=summary), *asked, *messages[cut:]]
+        folded = _with_summary(turn, messages, head, cut, await self._summary(turn, old))
         return folded if self._size(folded) < self._size(messages) else messages
+
+    async def _as_folded(self, turn: Turn, messages: list[ChatMessage]) -> list[ChatMessage]:
+        """The messages with the last summary in place of those that it covers, if these are the ones."""
+        known = await self._load(turn)
+        head = _head_of(messages)
+        if known is None or not self._is_of(known, messages[head:]):
+            return messages
+        text = _headed(known.text) if known.text else _left_out(known.covered)
+        return _with_summary(turn, messages, head, head + known.covered, text)
+
+    def _is_of(self, known: Summary, old: Sequence[ChatMessage]) -> bool:
+        """Is it a summary of the first of these messages? One without a text says that they are left out; a model then writes one."""
+        is_written = bool(known.text) or self._model is None
+        return is_written and known.covered <= len(old) and known.digest == _digest(old[: known.covered])
 
     def _cut(self, messages: Sequence[ChatMessage], head: int, most: int) -> int:
         """The index from which messages stay: as many as fill half of the space, without splitting a call from its result."""
@@ -190,11 +237,12 @@ class ContextWindow(Middleware):
         return cut
 
     async def _summary(self, turn: Turn, old: Sequence[ChatMessage]) -> str:
-        left_out = _left_out(old)
+        left_out = _left_out(len(old))
         if self._model is None:
+            await self._store(turn, Summary(covered=len(old), digest=_digest(old), text=""))
             return left_out
         known = await self._load(turn)
-        if known is not None and known.covered <= len(old) and known.digest == _digest(old[: known.covered]):
+        if known is not None and self._is_of(known, old):
             summary = known.text
             rest = old[known.covered :]
         else:
@@ -278,8 +326,19 @@ def _digest(messages: Sequence[ChatMessage]) -> str:
     return sha256(encode(parts)).hexdigest()
 
 
-def _left_out(old: Sequence[ChatMessage]) -> str:
-    return f"[{len(old)} earlier messages are left out here.]"
+def _head_of(messages: Sequence[ChatMessage]) -> int:
+    """The number of messages before the conversation: the instructions."""
+    return 1 if messages and messages[0].role == "system" else 0
+
+
+def _with_summary(turn: Turn, messages: Sequence[ChatMessage], head: int, cut: int, text: str) -> list[ChatMessage]:
+    """A text in place of the messages from `head` to `cut`; the message of this turn stays, also if it is among them."""
+    asked = [message for message in messages[head:cut] if message is turn.messages[turn.begins]]
+    return [*messages[:head], ChatMessage(role="user", content=text), *asked, *messages[cut:]]
+
+
+def _left_out(count: int) -> str:
+    return f"[{count} earlier messages are left out here.]"
 
 
 def _headed(summary: str) -> str:

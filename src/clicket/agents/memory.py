@@ -39,7 +39,7 @@ __all__ = [
 HEAD = "agent.thread"
 TURN = "agent.turn"
 ID = "agent.id"
-"""The number of the turn that has an id, by a hash of the id."""
+"""The number of the turn that has an id, or has heard the message with it, by a hash of the id."""
 REQUESTS = "agent.requests"
 """Which request of another protocol began which turn. The server writes it; it is removed with its thread."""
 QUEUE = "agent.queue"
@@ -93,6 +93,8 @@ class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     error: str = ""
     id: str = ""
     """That its caller gave it; no other turn of the thread has it."""
+    heard: list[str] = []
+    """Ids of messages that were sent to it while it ran, and that it has read."""
     message: str = ""
     """The caller's, if a check has changed or refused it: the first of `messages` is what models read, if they read it."""
     code: str = ""
@@ -243,7 +245,7 @@ class Memory:
         return None if document is None else self._read_turn(host, document)
 
     async def of_id(self, host: AgentHost, thread: str, id: str) -> TurnDocument | None:
-        """The turn with this id, if it has ended and was counted in the head."""
+        """The turn with this id, or that has heard the message with it, if it has ended and was counted in the head."""
         key = _id_key(key_of(host.caller, thread, self._agent), id)
         found = await host.records.document(ID, key)
         try:
@@ -252,15 +254,15 @@ class Memory:
             return None
 
     async def save(self, host: AgentHost, thread: str, turn: TurnDocument) -> TurnDocument:
-        """Write the turn's document, then its id, then the head: an ended turn that the head counts is found by its id. If another
+        """Write the turn's document, then its ids, then the head: an ended turn that the head counts is found by its ids. If another
         process wrote that turn before, its document is returned."""
         key = key_of(host.caller, thread, self._agent)
         kept = turn
         turn_key = _turn_key(key, turn.turn)
         if not await host.records.put_document(TURN, turn_key, host.protect(TURN, turn_key, _encode(turn)), 0):
             kept = await self.turn(host, thread, turn.turn) or turn
-        if kept.id:
-            await host.records.put_document(ID, _id_key(key, kept.id), _encode(kept.turn), 0)
+        for id in filter(None, (kept.id, *kept.heard)):
+            await host.records.put_document(ID, _id_key(key, id), _encode(kept.turn), 0)
         for _ in range(_ATTEMPTS):
             head, version = await self.head(host, thread)
             if head.turns >= kept.turn:

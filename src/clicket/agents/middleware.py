@@ -32,6 +32,7 @@ __all__ = [
     "at_end",
     "before_call",
     "bring_tools",
+    "bring_tools_again",
     "edits",
     "instructed",
     "offered",
@@ -113,6 +114,16 @@ async def bring_tools(turn: Turn) -> None:
     for method in turn.middleware.tools:
         for name in await _tools_of(turn, method):
             _bring(turn, name)
+
+
+async def bring_tools_again(turn: Turn) -> None:
+    """Make the tools known that middleware brought to the next request before a crash, and not yet to the first one: the reply on record,
+    or the one that is asked for again, calls them."""
+    for method in turn.middleware.tools:
+        known: list[str] = turn.decisions.of(method, turn.steps + 1) or []
+        if method.is_derived or any(turn.host.offer(name) is None for name in known):
+            for name in await _tools_of(turn, method):
+                _bring(turn, name)
 
 
 def _bring(turn: Turn, name: str) -> ToolOffer | None:

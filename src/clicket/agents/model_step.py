@@ -14,7 +14,7 @@ from clicket.agents.background_tools import BackgroundCalls
 from clicket.agents.chain import Chain
 from clicket.agents.checking import check_reply, lets_pass
 from clicket.agents.entries import Refusal
-from clicket.agents.middleware import edits, instructed, offered, replied
+from clicket.agents.middleware import bring_tools_again, edits, instructed, offered, replied
 from clicket.agents.model_chain import TurnTries
 from clicket.agents.model_holds import SharedHolds
 from clicket.agents.model_request import OutOfTime, asked_once, sent_to, within
@@ -123,6 +123,8 @@ class Thinker:
         self, turn: Turn, offers: tuple[ToolOffer, ...], tool_choice: Any, collect: Collect | None
     ) -> ChatMessage:
         turn.take_edits()
+        if turn.resumed and turn.journaled and turn.middleware.tools:
+            await bring_tools_again(turn)
         if not turn.is_replaying and not turn.branch and turn.held() is None:
             await self._hear(turn)
         known = turn.recorded_reply()

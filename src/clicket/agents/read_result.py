@@ -14,11 +14,12 @@ from clicket.model.codec import CUT_NOTE
 from clicket.tools import ToolContext
 from clicket.tools.function import function_tool
 
-__all__ = ["READ_RESULT", "ReadResult", "note_of", "read_result", "referred"]
+__all__ = ["READ_RESULT", "ReadResult", "as_referred", "note_of", "read_result", "referred"]
 
 READ_RESULT = "read_result"
 _MAX_PIECE = 16_384
 _NOTE = f"\n{CUT_NOTE}"
+_NO_ARTIFACT = f"sha256-{'0' * 64}"
 
 
 async def _read_result(artifact: str, ctx: ToolContext, start: int = 0, length: int = 4096) -> str:
@@ -67,11 +68,22 @@ def note_of(size: str, artifact: str) -> str:
 
 async def referred(turn: Turn, message: ChatMessage, length: int) -> ChatMessage:
     """A tool's result shortened to `length` characters, with a note that names the artifact of the whole."""
-    text, note, rest = message.content.rpartition(_NOTE)
-    if note and REFERENCE in rest:  # our note: a tool's own text cannot contain it
+    artifact = "" if _is_cut(message) else await turn.host.keep(message.content.encode())
+    turn.has_references = True
+    return as_referred(message, length, artifact)
+
+
+def as_referred(message: ChatMessage, length: int, artifact: str = _NO_ARTIFACT) -> ChatMessage:
+    """The result as `referred` shortens it, with the name of an artifact that there is, or one of the same length."""
+    if _is_cut(message):
+        text, note, rest = message.content.rpartition(_NOTE)
         content = f"{text[:length]}{note}{rest}"
     else:
-        artifact = await turn.host.keep(message.content.encode())
         content = message.content[:length] + note_of(f"{len(message.content):,} characters", artifact)
-    turn.has_references = True
     return ChatMessage(role="tool", content=content, use_id=message.use_id, failed=message.failed)
+
+
+def _is_cut(message: ChatMessage) -> bool:
+    """Does it have our note? A tool's own text cannot contain it."""
+    _, note, rest = message.content.rpartition(_NOTE)
+    return bool(note) and REFERENCE in rest

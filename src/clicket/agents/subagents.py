@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, Unpack
 
 import msgspec
@@ -15,7 +16,7 @@ from clicket.agents.run_options import Given
 from clicket.agents.task_threads import agents_above, thread_of_task
 from clicket.agents.turn_limits import Limits
 from clicket.engine.executors import TurnLog, turn_log_of
-from clicket.errors import ClicketError, ProgramFailed, StoreUnavailable
+from clicket.errors import ClicketError, ProgramFailed, StoreUnavailable, UsageError
 from clicket.kernel import AgentState
 from clicket.model.chat import Usage
 from clicket.model.deps import RunDeps
@@ -28,6 +29,7 @@ from clicket.tools.function import name_of
 
 __all__ = ["AgentTool", "AskedAgent"]
 
+_CANCELLED = "the call of the agent was cancelled"
 _SCHEMA = {
     "type": "object",
     "properties": {"task": {"type": "string", "minLength": 1, "description": "What is to be done, with all that is needed for it."}},
@@ -96,6 +98,12 @@ class AgentTool(ToolDefaults):
                     raise
                 await outages.wait(error)  # the turn of the agent goes on, and is followed again
 
+    async def end_calls(self, bound: dict[str, Any], ctx: ToolContext) -> None:
+        log = turn_log_of(ctx)
+        with suppress(UsageError):  # the runtime is closed: the next process stops it
+            agent = self._as_caller(ctx.caller, log.scopes, log.requesters)
+            await agent.stop(thread_of_task(ctx.thread, ctx.call_id), _CANCELLED)
+
     async def _answer(self, task: str, ctx: ToolContext, log: TurnLog) -> str:
         agent = self._as_caller(ctx.caller, log.scopes, log.requesters)
         thread = thread_of_task(ctx.thread, ctx.call_id)
@@ -104,7 +112,7 @@ class AgentTool(ToolDefaults):
                 f"the agent {agent.name!r} already works on this task, and cannot be called again within it. Use other tools"
             )
         if log.must_stop:
-            await agent.stop(thread, "the call of the agent was cancelled")
+            await agent.stop(thread, _CANCELLED)
             log.give_in()
         try:
             # `turn=1`: at most one turn, because a second one would repeat the work of the first.
@@ -114,7 +122,7 @@ class AgentTool(ToolDefaults):
         except asyncio.CancelledError:
             # On a shutdown this call and the turn are handed back, and continue later; a call that is lost goes on elsewhere.
             if log.stopping != "shutdown" and not log.entry.fenced:
-                await agent.stop(thread, "the call of the agent was cancelled")
+                await agent.stop(thread, _CANCELLED)
             raise
         view = await agent.look(thread)
         if view.state is AgentState.RUNNING:  # the store failed while the turn was followed: it goes on

@@ -33,7 +33,9 @@ __all__ = [
     "ended_document",
     "ending_of",
     "failure_of",
+    "has_message",
     "inner_thread",
+    "other_message",
     "recorded_ending",
     "result_of",
     "turn_id",
@@ -116,8 +118,8 @@ class Threads:
         found = wanted.turn if document is None else document.turn
         if found is None or found == number:
             return None
-        if document is not None and not _fits(_message_of(document), wanted.message):
-            raise Conflict(_other_message(wanted, thread))
+        if document is not None and not has_message(document, wanted.id, wanted.message):
+            raise Conflict(other_message(wanted, thread))
         if document is not None and wanted.turn not in (None, found):
             raise Conflict(
                 f"the id {wanted.id!r:.100} is that of turn {found} of thread {thread!r}, not of turn {wanted.turn}. Leave out turn=."
@@ -169,7 +171,7 @@ class Threads:
         has_id = begun.id == wanted.id
         if wanted.turn is not None or (wanted.id and has_id):
             if not same or (wanted.id and not has_id):
-                raise Conflict(_other_message(wanted, thread))
+                raise Conflict(other_message(wanted, thread))
             host.attend(id, inner)
             return "here" if here else "elsewhere"
         if not await host.is_unattended(id, inner):
@@ -248,7 +250,10 @@ class Threads:
         document = None if record is not None and not wanted.id else await self.memory.turn(self.host, thread, number)
         if document is None:
             return record is not None and (not wanted.id or self._begun(record, thread, number).id == wanted.id)
-        return (record is not None or _fits(_message_of(document), wanted.message)) and wanted.id in ("", document.id)
+        return (record is not None or has_message(document, document.id, wanted.message)) and wanted.id in (
+            "",
+            document.id,
+        )
 
     async def ended(self, thread: str, number: int) -> AgentResult:
         """Wait for the end of a turn in any process; if it failed, its error is raised."""
@@ -315,8 +320,10 @@ def _arguments(record: Record) -> dict[str, Any]:
     return record.arguments if isinstance(record.arguments, dict) else {}
 
 
-def _message_of(document: TurnDocument) -> str:
-    return document.message or (document.messages[0].content if document.messages else "")
+def has_message(document: TurnDocument, id: str, message: str | None) -> bool:
+    """Was it this message that came to the turn with the id? Of one that the turn heard the mailbox knows the text (`was_sent`)."""
+    own = document.message or (document.messages[0].content if document.messages else "")
+    return id in document.heard or _fits(own, message)
 
 
 def _fits(stored: str, message: str | None) -> bool:
@@ -334,7 +341,7 @@ def _fits(stored: str, message: str | None) -> bool:
     return len(message) - at >= len(last) and message.endswith(last)
 
 
-def _other_message(wanted: Wanted, thread: str) -> str:
+def other_message(wanted: Wanted, thread: str) -> str:
     if wanted.id:
         return f"the id {wanted.id!r:.100} was used for another message in thread {thread!r}. Use a new id for each message."
     return f"turn {wanted.turn} of thread {thread!r} has another message. Read the thread again, then send yours as its next turn."
@@ -390,7 +397,8 @@ def document_of(
     text = read or message or "[a message that was refused]"
     asked = ChatMessage(role="user", content=text, files=shown_in(text, tuple(files)))
     messages = paired(([] if read == "" else [asked]) + on_record.messages)
-    return ended_document(number, messages, on_record.plan, ending, id, "" if read is None else message)
+    document = ended_document(number, messages, on_record.plan, ending, id, "" if read is None else message)
+    return msgspec.structs.replace(document, heard=on_record.heard)
 
 
 def ended_document(

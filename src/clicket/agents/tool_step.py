@@ -30,7 +30,7 @@ from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, encode, without_notes
 from clicket.model.files import shown_in
 from clicket.model.names import FRONTEND
-from clicket.model.ports import AgentHost, Handle
+from clicket.model.ports import AgentHost, Handle, Stale
 from clicket.model.record import result_of
 from clicket.safety.vault import MASK
 from clicket.tools.search import FIND_TOOLS
@@ -40,7 +40,6 @@ __all__ = ["Actor"]
 _NO_ARGUMENTS = ("", "null")
 _LATE = "timeout: the time of the run was over before this call had a result. Its tool may or may not have run."
 _GONE = "not_found: the record of the call is not kept any more. Its tool may or may not have run."
-_STOPPED = "the turn was stopped"
 _OWN = (READ_RESULT, FIND_TOOLS, *BACKGROUND_TOOLS)
 """Tools that agents bring along, also one that is limited to other tools."""
 _MAX_NAMED = 50
@@ -128,7 +127,7 @@ class _ToolStep:
             self.watch = Stopwatch(turn.clock, left, turn.host.caller, turn.thread)
         try:
             if self.wanted and turn.must_stop:
-                await self._cancel_open()
+                await turn.end_calls([turn.call_id(number, use) for number, use in self.wanted])
                 turn.give_in()
             if self.watch is None:
                 await self._make_calls()
@@ -136,7 +135,7 @@ class _ToolStep:
                 stop = "budget", f"Terminated: Reached the budget of seconds ({turn.limits.max_seconds:g})"
                 await self._fill_missing(_LATE, "timeout")
         except asyncio.CancelledError:
-            if turn.stopping == "shutdown":
+            if turn.stopping == "shutdown" or turn.lost:
                 raise
             await self._fill_missing(INTERRUPTED, "cancelled")
             self._record(started)
@@ -225,34 +224,12 @@ class _ToolStep:
         turn, watch = self.turn, self.watch
         turn.leave_if_closing()
         call_id = turn.call_id(number, use)
-        host = turn.host
         if watch is not None and use.name not in turn.frontend:  # the time of a frontend is its user's
             watch.begin(call_id)
         try:
-            asks, may_be_made = "", turn.resumed or outages is not None
-            known = await host.made(call_id, turn.thread) if may_be_made else None
-            why = _denial(turn, use)
-            name = turn.decisions.brought.get(use.name, use.name)
-            if name != use.name:
-                host = host.for_parts()
-            arguments = _arguments(use)
-            if known is None and why is None and turn.middleware.before_tool:
-                arguments, why, asks = await before_call(turn, use, arguments, call_id)
-                host = host.asking(asks) if asks and why is None else host
-                sending = turn.sent()  # a decision is durable before the call that follows from it
-                if sending is not None:
-                    await sending
-            if why is None and not turn.branch and use.name not in turn.frontend and host.is_background(name):
-                ended = None
-                if known is None:
-                    ended = await host.start(name, arguments, id=call_id, thread=turn.thread)
-                if ended is None:
-                    return Result.of(use, call_id, started_text(call_id), background=True)
-                result = ended
-            elif known is not None:
-                result = await self._outcome(known, call_id, name)
-            else:
-                result = await self._call(host, name, arguments, call_id, why, may_be_made)
+            result = await self._ended(use, call_id, may_be_made=turn.resumed or outages is not None)
+            if result is None:
+                return Result.of(use, call_id, started_text(call_id), background=True)
         except StoreUnavailable as error:
             turn.leave_if_closing()
             outages = outages or turn.outages()
@@ -260,6 +237,9 @@ class _ToolStep:
                 await outages.wait(error)
             except StoreUnavailable:
                 return _failed(use, call_id, error)
+            return await self._result(number, use, outages)
+        except Stale:  # the call was not made
+            await turn.catch_up()
             return await self._result(number, use, outages)
         except MiddlewareFailed:
             raise
@@ -272,6 +252,28 @@ class _ToolStep:
         result = await after_call(turn, use, result)
         shown = _shown(use, result, self.max_observation) or await _cut(turn, use, result, self.max_observation)
         return await _counted(turn, use, call_id, shown)
+
+    async def _ended(self, use: ToolUse, call_id: str, *, may_be_made: bool) -> ToolResult | None:
+        """The outcome of one call, which is made unless it was before. None: it goes on in the background."""
+        turn = self.turn
+        host = turn.host
+        known = await host.made(call_id, turn.thread) if may_be_made else None
+        why = _denial(turn, use)
+        name = turn.decisions.brought.get(use.name, use.name)
+        if name != use.name:
+            host = host.for_parts()
+        arguments = _arguments(use)
+        if known is None and why is None and turn.middleware.before_tool:
+            arguments, why, asks = await before_call(turn, use, arguments, call_id)
+            host = host.asking(asks) if asks and why is None else host
+            sending = turn.sent()  # a decision is durable before the call that follows from it
+            if sending is not None:
+                await sending
+        if why is None and not turn.branch and use.name not in turn.frontend and host.is_background(name):
+            return await host.start(name, arguments, id=call_id, thread=turn.thread) if known is None else None
+        if known is not None:
+            return await self._outcome(known, call_id, name)
+        return await self._call(host, name, arguments, call_id, why, may_be_made)
 
     def _call(
         self, host: AgentHost, tool: str, arguments: str, call_id: str, why: str | None, may_be_made: bool
@@ -309,19 +311,18 @@ class _ToolStep:
             result = await known.result()
         except asyncio.CancelledError:
             if not turn.goes_on_elsewhere:
-                await known.cancel(_STOPPED)
+                await turn.end_calls([call_id])
             raise
         if gone:
             turn.wait_for(None, f"The call of {tool!r} has ended.")
         return result
 
     async def _fill_missing(self, text: str, code: str) -> None:
-        """The step was interrupted: calls that have ended get their results, the others get `text` as an error."""
+        """The step was interrupted: calls that have ended get their results, the others are ended and get `text` as an error."""
         turn = self.turn
-        for number, use in self.wanted:
-            if use.id in self.results:
-                continue
-            call_id = turn.call_id(number, use)
+        missing = [(use, turn.call_id(number, use)) for number, use in self.wanted if use.id not in self.results]
+        await turn.end_calls([call_id for _, call_id in missing])
+        for use, call_id in missing:
             record = None
             with suppress(ClicketError):  # a call gets a result also if the store is unavailable
                 record = await turn.host.record(call_id, turn.thread)
@@ -340,13 +341,6 @@ class _ToolStep:
         except ClicketError as error:
             text = f"[withheld: {error.message}]"
             return msgspec.structs.replace(result, content=text, output=None, truncated=False, artifact=None)
-
-    async def _cancel_open(self) -> None:
-        """Cancel the calls of a turn that was stopped while no process ran it."""
-        for number, use in self.wanted:
-            known = await self.turn.host.made(self.turn.call_id(number, use), self.turn.thread)
-            if known is not None:
-                await known.cancel(_STOPPED)
 
 
 def _shown(use: ToolUse, result: ToolResult, max_observation: int) -> Result | None:

@@ -9,7 +9,8 @@ branch by itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -43,6 +44,7 @@ from clicket.agents.event_feed import EventFeed
 from clicket.agents.handoff import Handoff, hidden_from
 from clicket.agents.identity import both
 from clicket.agents.mailbox import Mailbox, QueuedMessage
+from clicket.agents.open_calls import STOPPED, end_calls, end_open_calls
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
 from clicket.agents.sensitive_values import SensitiveValues
@@ -53,7 +55,7 @@ from clicket.agents.turn_record import Branch, Replay, TurnRecord, note_of
 from clicket.agents.verdicts import Edit
 from clicket.engine.executors import TurnLog
 from clicket.engine.spend import spender_of_turn
-from clicket.errors import ClicketError, UsageError
+from clicket.errors import ClicketError, StoreUnavailable, UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
 from clicket.model.files import FileRef, shown_in
 from clicket.model.ids import is_of_turn
@@ -137,6 +139,7 @@ class Turn:
         "heard",
         "host",
         "id",
+        "is_over",
         "journaled",
         "limits",
         "mailbox",
@@ -273,6 +276,8 @@ class Turn:
         self.record: TurnRecord = TurnRecord(log.entries) if record is None else record
         """What was on record when this process began with it."""
         self.resumed: bool = not self.record.is_empty
+        self.is_over: bool = False
+        """Its body did not stop in its grace, and the turn ends without it: it makes no more calls."""
         self.feed: EventFeed = feed
         self._log = log
         self.must_stop: bool = log.must_stop
@@ -335,7 +340,7 @@ class Turn:
         """Hand the turn back if the runtime closes: the next process over the store continues it."""
         if self.host.closing:
             self._log.hand_back()
-        if self._log.entry.fenced:
+        if self._log.entry.fenced or self.is_over:
             self._leave()
 
     def give_in(self) -> NoReturn:
@@ -365,6 +370,12 @@ class Turn:
 
     def _leave(self) -> NoReturn:
         raise Taken(f"turn {self.number} of thread {self.thread!r} is owned by another process now.")
+
+    async def catch_up(self) -> None:
+        """The store refused a call as stale: read what another process wrote into the turn, and leave the turn if it has another owner."""
+        with suppress(ClicketError):
+            await self._log.catch_up()
+        self.leave_if_closing()
 
     def outages(self) -> Outages:
         return Outages(self.host, self._log)
@@ -742,12 +753,19 @@ class Turn:
         """The id of the call that asks a person about the message, or the answer of the next step; `number`: which check asks."""
         return call_id(self.mark, self.tag, self.steps + 1, int(f"8{number:03d}"), "")
 
-    async def cancel_open_calls(self, why: str) -> None:
-        """Cancel the tool calls on record that have no recorded result, of this turn and its branches."""
-        for id in self.record.open_calls():
-            known = await self.host.made(id, self.thread)
-            if known is not None:
-                await known.cancel(why)
+    async def end_calls(self, ids: Sequence[str], why: str = STOPPED) -> None:
+        """End calls of the turn: when this returns each has ended, or its cancel is on record. Waits until the store answers."""
+        await self._through(partial(end_calls, self.host, self.thread, ids, why))
+
+    async def cancel_open_calls(self, why: str = STOPPED) -> None:
+        """`end_calls` for those on record that have no recorded result, of this turn and its branches."""
+        await self._through(partial(end_open_calls, self.host, self._log, self.thread, why))
+
+    async def _through(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except StoreUnavailable as error:
+            await self.outages().through(work, error)
 
     # Limits.
 

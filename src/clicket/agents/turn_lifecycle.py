@@ -233,14 +233,20 @@ class TurnLifecycle:
 
     async def _read(self, host: AgentHost, log: TurnLog, thread: str, number: int) -> tuple[TurnDocument | None, Known]:
         """The turn, if its end is on record, and its thread."""
-        read = partial(self._memory.load, host, thread)
-        try:
+
+        async def read() -> tuple[TurnDocument | None, Known]:
             done = await self._memory.turn(host, thread, number) if log.entries else None
-            return done, await read()
+            known = await self._memory.load(host, thread)
+            if (
+                done is None and known.head.turns >= number
+            ):  # another process took it over, and ended it, and this one was slow
+                done = await self._memory.turn(host, thread, number)
+            return done, known
+
+        try:
+            return await read()
         except StoreUnavailable as error:
-            outages = Outages(host, log)
-            known = await outages.through(read, error)
-            return await outages.through(partial(self._memory.turn, host, thread, number), error), known
+            return await Outages(host, log).through(read, error)
 
     def _take_change(self, turn: Turn, began: Identity, present: Identity, handed_to: str = "") -> None:
         """The agent, or the one of the name `handed_to`, differs from the recorded one."""
@@ -256,11 +262,7 @@ class TurnLifecycle:
 
     async def _refuse(self, turn: Turn, differs: _Differs) -> tuple[AgentResult, BaseException | None]:
         """End the turn as an error. Its tool calls that have not ended are cancelled."""
-        cancel = partial(turn.cancel_open_calls, "the agent has changed")
-        try:
-            await cancel()
-        except StoreUnavailable as error:
-            await turn.outages().through(cancel, error)
+        await turn.cancel_open_calls("the agent has changed")
         refused = AgentChanged(
             f"the agent {differs.agent!r} has changed since turn {turn.number} of thread {turn.thread!r} began "
             f"({', '.join(differs.what)}), and on_change='refuse' does not let it continue the turn. Send the message again, under another "
@@ -454,6 +456,7 @@ class TurnLifecycle:
             if turn.stopping == "shutdown" or turn.lost:
                 raise
             if _cancelled(turn):
+                await _end_calls(turn)
                 raised = cancelled
                 state = AgentState.IDLE
                 stopped = "cancelled"
@@ -537,9 +540,9 @@ class TurnLifecycle:
 
     async def _save(self, turn: Turn, document: TurnDocument) -> TurnDocument:
         # A message that was heard before a crash may not have been reached again.
-        heard = (*turn.record.heard, *turn.heard)
+        heard = list(dict.fromkeys((*turn.record.heard, *turn.heard)))
         await self._taken(turn.host, turn.outages(), turn.thread, turn.id, heard)
-        save = partial(self._memory.save, turn.host, turn.thread, document)
+        save = partial(self._memory.save, turn.host, turn.thread, msgspec.structs.replace(document, heard=heard))
         try:
             return await save()
         except StoreUnavailable as error:
@@ -593,6 +596,17 @@ async def _flush_spend(turn: Turn) -> asyncio.CancelledError | None:
             raise
         return cancelled
     return None
+
+
+async def _end_calls(turn: Turn) -> None:
+    """End the calls of a stopped turn, before its end is recorded: after that no process would look for them. A second stop does not leave
+    one out."""
+    while True:
+        try:
+            return await turn.cancel_open_calls()
+        except asyncio.CancelledError:
+            if turn.stopping == "shutdown":
+                raise
 
 
 async def _flush_end(turn: Turn) -> asyncio.CancelledError | None:

@@ -67,11 +67,10 @@ async def begin(
 
 
 async def earlier(tool: TurnTool, threads: Threads, wanted: Wanted, thread: str, number: int) -> int | None:
-    """See `Threads.earlier`. `Conflict` also if the id is that of another message in the queue."""
-    known = await threads.earlier(wanted, thread, number) if wanted.is_named else None
-    if known is None and wanted.id:
+    """See `Threads.earlier`. `Conflict` also if another message was sent with the id."""
+    if wanted.id:
         await tool.mailbox.was_sent(threads.host, thread, wanted.id, wanted.message)
-    return known
+    return await threads.earlier(wanted, thread, number) if wanted.is_named else None
 
 
 def lacking_dep(lifecycle: TurnLifecycle, host: AgentHost, given: Taking) -> str:

@@ -18,6 +18,7 @@ from clicket.agents.frontend_tool import offers_in
 from clicket.agents.identity import Identity, both
 from clicket.agents.mailbox import Mailbox, waiting
 from clicket.agents.memory import Memory
+from clicket.agents.open_calls import STOPPED, end_open_calls
 from clicket.agents.run_options import NO_VALUES, Brought, RunValues, model_name, options_in
 from clicket.agents.threads import inner_thread, turn_id
 from clicket.agents.turn import Turn
@@ -188,7 +189,7 @@ class TurnTool(ToolDefaults):
         started = self.starting.pop(run, None)
         lifecycle = self._to_continue(log.entries) if started is None else started[0]
         try:
-            host = self._host.acting_for(ctx.caller, log.scopes, log.requesters).within(self.name)
+            host = self._host.acting_for(ctx.caller, log.scopes, log.requesters).within(self.name, log.entry)
         except UsageError:  # the runtime closes
             log.hand_back()
         key = (host.caller, thread)
@@ -222,6 +223,15 @@ class TurnTool(ToolDefaults):
         if raised is not None:
             raise raised
         return {"turn": number, "state": str(result.state), "stopped": result.stopped, "steps": result.steps}
+
+    async def end_calls(self, bound: dict[str, Any], ctx: ToolContext) -> None:
+        log = turn_log_of(ctx)
+        thread = bound["thread"]
+        turn = self.turns.get((ctx.caller, thread))
+        if turn is not None:
+            turn.is_over = True
+        with suppress(UsageError):  # the runtime is closed: the next process ends them
+            await end_open_calls(self._host.acting_for(ctx.caller, log.scopes, log.requesters), log, thread, STOPPED)
 
 
 def _refusal(known: Identity, given: Identity) -> str:

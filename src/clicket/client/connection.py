@@ -1,7 +1,7 @@
 """HTTP to a server: one pool of connections; the server's problems become the errors that a runtime would raise.
 
-Also what every stream of events needs: the parser of server-sent events, and `Reconnection`, the waits before a broken stream is opened
-again. The streams are in `handle.py` (one call), `subscription.py` (all calls) and `agent.py` (one thread of an agent).
+Also what every stream of events needs: `Reconnection`, the waits before a broken stream is opened again.
+The streams are in `handle.py` (one call), `subscription.py` (all calls) and `agent.py` (one thread of an agent).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx2
@@ -30,6 +30,7 @@ from clicket.errors import (
     ToolNotFound,
     UsageError,
 )
+from clicket.model.text.server_sent_events import EventParser, ServerSentEvent
 from clicket.safety.certificates import ssl_context
 
 __all__ = [
@@ -37,7 +38,6 @@ __all__ = [
     "Problem",
     "ProblemResponse",
     "Reconnection",
-    "ServerSentEvent",
     "ServerUnavailable",
     "decoded",
     "decoded_field",
@@ -123,12 +123,6 @@ class ProblemResponse(ClicketError):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail)
         self.problem = problem
-
-
-class ServerSentEvent(NamedTuple):
-    id: str
-    type: str
-    data: bytes
 
 
 def path_segment(text: str) -> str:
@@ -243,8 +237,10 @@ class Connection:
     async def _parsed(self, response: httpx2.Response) -> AsyncIterator[ServerSentEvent]:
         """Translates errors itself: a subscription reads outside of the block that opened the stream."""
         try:
-            async for event in _events(_lines(response.aiter_bytes())):
-                yield event
+            parser = EventParser()
+            async for part in response.aiter_bytes():
+                for event in parser.feed(part):
+                    yield event
         except httpx2.HTTPError as error:
             raise self._unavailable(error) from error
 
@@ -290,32 +286,7 @@ def _options(
     return {"content": raw, "params": params, "headers": given}
 
 
-async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """Only a newline ends a line: JSON may contain the other characters at which Unicode breaks lines."""
-    begun: list[bytes] = []
-    async for piece in pieces:
-        *whole, rest = piece.split(b"\n")
-        for line in whole:
-            yield b"".join((*begun, line)).removesuffix(b"\r").decode(errors="replace")
-            begun.clear()
-        begun.append(rest)
-
-
-async def _events(lines: AsyncIterator[str]) -> AsyncIterator[ServerSentEvent]:
-    """Events that have data; comments are skipped."""
-    fields: dict[str, str] = {}
-    async for line in lines:
-        if not line:
-            if "data" in fields:
-                yield ServerSentEvent(fields.get("id", ""), fields.get("event", ""), fields["data"].encode())
-            fields = {}
-        else:
-            name, _, value = line.partition(":")
-            value = value.removeprefix(" ")
-            fields[name] = f"{fields['data']}\n{value}" if name == "data" and "data" in fields else value
-
-
-def decoded(content: bytes, kind: type[T]) -> T:
+def decoded(content: bytes | str, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.MsgspecError as error:

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Self
 
-from clicket.client.connection import Connection, Problem, Reconnection, ServerSentEvent, ServerUnavailable, decoded
+from clicket.client.connection import Connection, Problem, Reconnection, ServerUnavailable, decoded
+from clicket.model.text.server_sent_events import ServerSentEvent
 from clicket.runtime.calls.subscription import CallEvent, EventFilter, Gap
 
 __all__ = ["Subscription"]

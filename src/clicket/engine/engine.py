@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from clicket.engine.actions.cancels import Cancels
+from clicket.engine.actions.decision_checks import DecisionChecks
 from clicket.engine.actions.decisions import Decisions
 from clicket.engine.actions.external_results import ExternalResults
 from clicket.engine.actions.handles import Handles
 from clicket.engine.actions.nested_calls import NestedCallMaker
+from clicket.engine.actions.repeated_calls import RepeatedCalls
 from clicket.engine.actions.resolutions import Resolutions
 from clicket.engine.cache.caching import Caching
 from clicket.engine.cache.kept_outcomes import KeptOutcomes
@@ -69,7 +72,7 @@ from clicket.engine.records.arguments import ArgumentsOnRecord
 from clicket.engine.records.signals import Signals
 from clicket.engine.records.stored_calls import StoredCalls
 from clicket.engine.records.tool_costs import ToolCosts
-from clicket.engine.recovery.chores import Chores
+from clicket.engine.recovery.chores import Chores, Sweeps
 from clicket.engine.recovery.recovery import Recovery
 from clicket.engine.slots.gate import SharedSlotGate
 from clicket.engine.slots.plans import Plans
@@ -258,7 +261,7 @@ class Engine:
         external = External(core, ending)
         handover = HandOver(core, ending, placement)
         stopping = Stopping(core, ending, approvals, external)
-        reconciling = Reconciling(core, ending, runner, lent, thread_pool, chance)
+        reconciling = Reconciling(core, ending, runner, thread_pool, chance)
         credential_waits = CredentialWaits(core, ending, credential_book, timeout=setup.credentials.wait_timeout)
         dep_waits = DepWaits(core, handover)
         parking = Parking(core, ending, approvals, external, reconciling, credential_waits)
@@ -271,10 +274,13 @@ class Engine:
         # What finds calls in the store, what people do with them, and what ends the runtime.
         recovery = Recovery(core, ending, approvals, next_steps, external, reconciling, parking, dep_waits, entry)
         sessions = SessionPlaces(store, registry, queues, journal, clock, driver)
-        decisions = Decisions(core, ending, handover, stopping)
+        cancels = Cancels(core, ending, handover, stopping)
+        checks = DecisionChecks(core)
+        decisions = Decisions(core, checks)
         kept = KeptOutcomes(store, clock, retention=setup.retention.outcomes)
-        handles = Handles(core, ending, decisions, kept)
-        chores = Chores(core, ending, recovery, kept)
+        handles = Handles(core, ending, cancels)
+        repeated = RepeatedCalls(core, handles, kept)
+        chores, sweeps = Chores(core, ending, recovery), Sweeps(core, kept)
         background = Background(clock, spawn)
         draining = Draining(core, ending)
         closing = Closing(core, ending, stopping, runner, processes, (thread_pool, results, judges), tasks, background)
@@ -293,9 +299,11 @@ class Engine:
             offers=offers,
             placement=placement,
             draining=draining,
-            nesting=NestedCallMaker(core, admission, ending, handles, runner),
+            nesting=NestedCallMaker(core, admission, ending, handles, repeated, runner),
         )
-        schedule_chores(background, core, chores, entry, offers, sessions, due_calls, credential_waits, connecting)
+        schedule_chores(
+            background, core, chores, sweeps, entry, offers, sessions, due_calls, credential_waits, connecting
+        )
         bus_handler = BusHandler(core, chores, placement, offers)
         store.on_hint, bus.hear = bus_handler.on_hint, bus_handler.on_message
 
@@ -333,21 +341,21 @@ class Engine:
         self.stopping = stopping
         self.admission = admission
         self.handover = handover
-        self.approvals = approvals
-        self.decisions = decisions
-        self.handles = handles
+        self.cancels = cancels
+        self.decisions, self.decision_checks = decisions, checks
+        self.handles, self.repeated_calls = handles, repeated
         self.resolutions = Resolutions(core)
         self.external_results = ExternalResults(core)
         self.credentials, self.connecting, self.due_calls = credential_book, connecting, due_calls
         self.recovery = recovery
-        self.chores = chores
+        self.chores, self.sweeps = chores, sweeps
         self.background = background
         self.draining = draining
         self.worker_entry = entry
         self.offers = offers
         self.tasks = tasks
         self.closing = closing
-        self.thread_pool, self.results = thread_pool, results
+        self.thread_pool = thread_pool
 
     # Opening and closing.
 
@@ -369,11 +377,6 @@ class Engine:
             self.background.stop()
             self._loop_watch.close()
             self.phase.closed = True
-
-    async def emit_notice(self, kind: str, data: dict[str, Any], *, key: Sequence[Any], at: float) -> None:
-        """Record a fact for the webhook endpoints that want it; it is durable when this returns. As `Outbox.emit`."""
-        if self.webhooks is not None:
-            await self.webhooks.outbox.emit(kind, data, key=key, at=at)
 
     @property
     def gives_away(self) -> bool:

@@ -49,6 +49,8 @@ class Origin(msgspec.Struct, frozen=True):
     """Why a person decides about each of them, whatever the policy allows; empty: the policy alone asks."""
     deps: RunDeps | None = None
     """Those of the agent's run that makes these calls."""
+    maker: Entry | None = None
+    """The call that makes them, if none may be made that is not its owner's, or before what its owner has recorded."""
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):

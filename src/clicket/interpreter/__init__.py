@@ -18,15 +18,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clicket.interpreter.files.artifacts import ArtifactStore
-from clicket.interpreter.interpreter import Interpreter
-from clicket.interpreter.result import Block, Display, File, ProgramError, Result, Skipped, Status, Variable, Variables
-from clicket.kernel import CodeState
-
 if TYPE_CHECKING:
     from clicket.interpreter.export.notebook import notebook_json, to_notebook
     from clicket.interpreter.export.page import to_html
+    from clicket.interpreter.files.artifacts import ArtifactStore
+    from clicket.interpreter.interpreter import Interpreter
+    from clicket.interpreter.result import (
+        Block,
+        Display,
+        File,
+        ProgramError,
+        Result,
+        Skipped,
+        Status,
+        Variable,
+        Variables,
+    )
     from clicket.interpreter.tool.tool import code_interpreter
+    from clicket.kernel import CodeState
 
 __all__ = [
     "ArtifactStore",
@@ -48,15 +57,19 @@ __all__ = [
 ]
 
 _LATE = {
-    "code_interpreter": "tool.tool",
-    "notebook_json": "export.notebook",
-    "to_notebook": "export.notebook",
-    "to_html": "export.page",
+    "ArtifactStore": "clicket.interpreter.files.artifacts",
+    "CodeState": "clicket.kernel",
+    "Interpreter": "clicket.interpreter.interpreter",
+    "code_interpreter": "clicket.interpreter.tool.tool",
+    "notebook_json": "clicket.interpreter.export.notebook",
+    "to_html": "clicket.interpreter.export.page",
+    "to_notebook": "clicket.interpreter.export.notebook",
 }
-"""Names that are imported on first use: running programs needs neither the tool nor the exports."""
+"""Where names are imported from, on first use; those that are not here are parts of a result. A sandbox of commands (`clicket.sandbox`)
+needs none of them, and running programs needs neither the tool nor the exports."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+    return getattr(import_module(_LATE.get(name, "clicket.interpreter.result")), name)

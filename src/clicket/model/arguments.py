@@ -12,16 +12,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from hashlib import sha256
 from itertools import accumulate, islice
 from typing import Any
 
 import msgspec
 
 from clicket.errors import MAX_PROBLEMS, InvalidInput
-from clicket.model.codec import decode, decode_big, encode, has_surrogate, is_small, json_pointer
+from clicket.model.codec import canonical, decode, decode_big, encode, has_surrogate, is_small, json_pointer
 
-__all__ = ["fingerprint", "object_in", "parse_arguments", "weigh"]
+__all__ = ["object_in", "parse_arguments", "weigh"]
 
 MAX_DEPTH = 100
 MAX_BITS = 14_283  # 4,300 digits: Python's own limit for the conversion to text
@@ -320,17 +319,16 @@ def _kind(value: Any) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-def fingerprint(given: Any) -> dict[str, Any]:
-    """The record of refused arguments: their size and hash, never their content."""
-    size, raw = weigh(given)
-    return {"size": size, "sha256": sha256(raw).hexdigest()}
-
-
 def weigh(given: Any) -> tuple[int, bytes]:
-    """The size of arguments, and the bytes that stand for them in a hash.
+    """The size of arguments, and the bytes that stand for them in a hash: the same for equal JSON, as text or as a mapping.
 
-    Of a big text that is the beginning; the size of a big object is an estimate, as writing it out would take too long.
+    What is not valid, or has too many values to be parsed here, stands for itself. Of a big text that is the beginning; the size of a big
+    object is an estimate, as writing it out would take too long.
     """
+    plain = _small_arguments(given)
+    if plain is not None:
+        raw = canonical(plain)
+        return len(raw), raw
     if isinstance(given, str):
         raw = given[:_MAX_HASHED].encode("utf-8", "surrogatepass")
         return len(given) if len(given) > _MAX_HASHED else len(raw), raw
@@ -338,6 +336,19 @@ def weigh(given: Any) -> tuple[int, bytes]:
         return len(given), bytes(given[:_MAX_HASHED])
     raw = _outline(given)
     return len(raw) if is_small(given, _SMALL_NODES, _MAX_HASHED) else _weight(given), raw
+
+
+def _small_arguments(given: Any) -> dict[str, Any] | None:
+    """Arguments that are valid, and can be parsed and encoded quickly; else None."""
+    if not (
+        is_small(given) if isinstance(given, str | bytes | bytearray) else is_small(given, _SMALL_NODES, _MAX_HASHED)
+    ):
+        return None
+    try:
+        plain = parse_arguments(given, max_size=_MAX_HASHED)
+    except InvalidInput:
+        return None
+    return plain if is_small(plain, _SMALL_NODES, _MAX_HASHED) else None
 
 
 def _outline(given: Any, *, inside: bool = False) -> bytes:

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 _FLAT = frozenset({int, float, bool, type(None)})
+_TEXTS = frozenset({str, bytes, bytearray})
 
 _encoder = msgspec.json.Encoder()
 _sorted_encoder = msgspec.json.Encoder(order="sorted")
@@ -90,7 +91,7 @@ def has_surrogate(text: str) -> bool:
 
 def is_small(value: Any, nodes: int = 2_000, size: int = 256 * 1024) -> bool:
     """Can the value be encoded quickly? Stops as soon as it is found too big, or too deep: a value that holds itself has no end."""
-    if type(value) is str:
+    if type(value) in _TEXTS:
         return len(value) <= size
     if type(value) is dict and len(value) <= 8 and _FLAT.issuperset(map(type, value.values())):
         return True

@@ -83,7 +83,7 @@ def is_alias(id: str) -> bool:
 
 
 def agent_of(id: str) -> str:
-    """The agent whose tool call it is; empty: it is none of an agent."""
+    """The agent whose tool call it is; empty: it is not a call of an agent."""
     alias = alias_of(id) if "~" in id else ""
     return alias.partition(".")[0] if is_alias(alias) else ""
 

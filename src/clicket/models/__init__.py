@@ -26,7 +26,6 @@ pieces as they arrive.
     adapter                       functions and other libraries' models as models
     langchain, pydantic_ai        models of LangChain and of pydantic-ai
     connection, clients           sending requests; one SDK client for each event loop
-    server_sent_events            the parser of streams
     file_blocks                   images and files in the forms of the vendors
     reply_builder                 a `ChatReply` from the pieces of a stream
     transcript                    conversations, tool names and ids that vendors accept

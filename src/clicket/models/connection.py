@@ -6,6 +6,7 @@ to it again.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -18,19 +19,22 @@ import msgspec
 from clicket.errors import ClicketError, UsageError
 from clicket.model.chat import ChatReply, ChatRequest
 from clicket.model.foreign import field
+from clicket.model.text.server_sent_events import EventParser
 from clicket.models.clients import Clients
 from clicket.models.error_translation import Endpoint, ToolsRefused, malformed_reply, stream_error, translate
 from clicket.models.found_tools import without_deferred
 from clicket.models.prices import Prices
 from clicket.models.reply_builder import OnDelta, ReplyBuilder, ignore_delta
 from clicket.models.schema_tools import SchemaTools
-from clicket.models.server_sent_events import read_events
 from clicket.models.transcript import Names, uses_tools
 from clicket.safety.certificates import ssl_context
 
 __all__ = ["Capabilities", "Connection", "Reader", "ToolMode", "Vendor", "VendorApi", "smaller_limit"]
 
 ToolMode = Literal["auto", "native", "schema"]
+_MAX_LINE = 32 * 1024 * 1024
+_REST = 1.0
+"""Seconds to read the unneeded rest of a stream: a connection that was read to its end can be reused."""
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +234,7 @@ class Connection:
                 # A server without streaming sends the whole reply.
                 self._read(reader, json.loads(await stream.response.aread()))
             else:
-                await read_events(stream.response, take)
+                await _read_events(stream.response, take)
         except Exception as raised:
             wrong.append(translate(self.sdk, raised, self.endpoint, begun=True))
         finally:
@@ -238,6 +242,24 @@ class Connection:
                 await stream.close()
         if wrong:
             raise wrong[0]
+
+
+async def _read_events(response: Any, take: Callable[[str, str], bool]) -> None:
+    """Pass each event to `take` until it returns False. The SDKs open the stream; it is read here, because their readers stay half-open
+    when a stream breaks off."""
+    parser = EventParser(_MAX_LINE)
+    parts = response.aiter_bytes()
+    async for part in parts:
+        if not all(take(event.type, event.data) for event in parser.feed(part) if event.data):
+            break
+    else:
+        all(take(event.type, event.data) for event in parser.end() if event.data)
+        return
+    # Read on instead of closing, so that every reader between here and the socket ends in order.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_REST):
+            async for _ in parts:
+                pass
 
 
 class _WithoutTools:

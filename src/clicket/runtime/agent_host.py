@@ -127,8 +127,9 @@ class Host:
     def asking(self, why: str) -> Host:
         return Host(self._runtime._from(msgspec.structs.replace(self._runtime._origin, asks=why)), self._offers)
 
-    def within(self, tool: str) -> Host:
-        return Host(self._runtime._from(msgspec.structs.replace(self._runtime._origin, within=tool)), self._offers)
+    def within(self, tool: str, maker: Entry | None = None) -> Host:
+        origin = msgspec.structs.replace(self._runtime._origin, within=tool, maker=maker)
+        return Host(self._runtime._from(origin), self._offers)
 
     # Deps.
 
@@ -406,7 +407,7 @@ class Host:
 
     async def cancel(self, id: str, thread: str, reason: str) -> bool:
         await self._live(id, thread)
-        return await self._engine.decisions.cancel(id, thread, self.caller, reason)
+        return await self._engine.cancels.cancel(id, thread, self.caller, reason)
 
 
 class _Listener:
@@ -432,7 +433,7 @@ def sweep_idle_threads(engine: Engine) -> None:
     """
     store = engine.store
     step = None
-    engine.chores.keeps = partial(_calls_of_threads, engine)
+    engine.sweeps.keeps = partial(_calls_of_threads, engine)
 
     async def forget() -> None:
         nonlocal step
@@ -482,6 +483,9 @@ def take_up_put_away(engine: Engine, registry: Registry) -> None:
     """Add a background task that continues turns, and calls of turns, which their processes have put away for want of a dep or a model,
     if this one has it."""
     store, made = engine.store, engine.deps.factories.keys()
+    last: dict[str, int | None] = {}
+    """The last call that was looked at, by what it waits for: each time the next ones are, so that those which wait for more than this
+    process has do not keep others waiting."""
 
     async def take() -> None:
         tools: dict[str, Any] = {tool.name: tool for tool in registry.inner_tools("agent:")}
@@ -489,7 +493,9 @@ def take_up_put_away(engine: Engine, registry: Registry) -> None:
         for tool in tools.values():
             names |= await tool.has()
         for name in sorted(names):
-            for stored in await store.history(Query(waiting_for=name, limit=_MAX_QUEUED)):
+            waiting = await store.history(Query(waiting_for=name, limit=_MAX_QUEUED, before=last.get(name)))
+            last[name] = waiting[-1].key if len(waiting) == _MAX_QUEUED else None
+            for stored in waiting:
                 if stored.owner is not None or stored.damaged is not None:
                     continue
                 record = read(stored.id, stored.events)

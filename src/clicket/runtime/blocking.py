@@ -721,7 +721,7 @@ class MemoryView(BlockingPart[AsyncMemoryView]):
         return self._loop.call(self._async.add(text, caller=caller, agent=agent, by=by))
 
     def edit(self, id: str, text: str, *, caller: str | None = None, by: str = "") -> Fact:
-        """Replace the text of a fact. `NotFound`: there is none of this id."""
+        """Replace the text of a fact. `NotFound`: no fact has this id."""
         return self._loop.call(self._async.edit(id, text, caller=caller, by=by))
 
     def forget(self, id: str, *, caller: str | None = None, by: str = "") -> Fact:

@@ -224,8 +224,9 @@ class Agent(BlockingPart[AsyncAgent[T]]):
         output: type[T] | Output[T] | None = None,
         deps: Mapping[str, Any] | None = None,
     ) -> AgentResult[T] | None:
-        """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none. `model`,
-        `output` and `deps`: with which the turn was run, if this process does not have them.
+        """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none, and the first
+        message that waits in the queue begins its turn. `model`, `output` and `deps`: with which the turn was run, if this process does
+        not have them.
         """
         return self._loop.call(self._async.resume(thread, model=model, output=output, deps=deps))
 

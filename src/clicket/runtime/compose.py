@@ -342,7 +342,7 @@ async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers
         raise
     engine.webhooks, engine.hub.recorder = webhooks, webhooks
     remove = observers.add(webhooks.on_events)
-    engine.chores.before_removal.append(webhooks.follower.on_remove)
+    engine.sweeps.before_removal.append(webhooks.follower.on_remove)
     engine.background.every(LOOK_EVERY, "webhooks", webhooks.delivery.look)
     engine.background.every(FOLLOW_EVERY, "notices in the journal", webhooks.follow)
     engine.background.every(SWEEP_EVERY, "old notices", webhooks.sweep)

@@ -71,7 +71,7 @@ class _Forgetting:
             if not await self._store.history(Query(caller=self._caller, limit=1)):
                 break
         engine, caller = self._engine, self._caller
-        await engine.chores.forget_outcomes(caller)
+        await engine.sweeps.forget_outcomes(caller)
         left = {
             "credentials": len(await engine.credentials.listed(caller)),
             "grants": sum(grant.caller == caller for grant in await engine.grants.listed()),
@@ -119,7 +119,7 @@ class _Forgetting:
                 self._threads.add(conversation_of(thread)[1])
                 await self._clear_health(thread)
                 await self._store.release(self._caller, thread)
-            self._calls += await self._engine.chores.forget_calls(calls)
+            self._calls += await self._engine.sweeps.forget_calls(calls)
             if len(calls) < _PAGE:
                 return
             before = calls[-1].key

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 import msgspec
 
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
-from clicket.engine.actions.handles import MOST_TRIES
+from clicket.engine.actions.repeated_calls import MOST_TRIES
 from clicket.engine.executors import PREPARED, factories_for
 from clicket.engine.hub import ThreadHub
 from clicket.engine.journal import Fenced, Observers
@@ -313,7 +313,7 @@ class Runtime:
         """A new call, or a handle of the one that has the request's id."""
         engine = self._opened
         if request.id is not None:
-            known = await engine.handles.repeated(request, self._origin.caller)
+            known = await engine.repeated_calls.running(request, self._origin.caller)
             if known is not None:
                 return known
         return await engine.admission.accept(
@@ -324,7 +324,7 @@ class Runtime:
         """The id was in use: the handle if it is the same call, else raise `Conflict`. If it has become free, the call is made, after so
         many `tries` at most."""
         try:
-            return await self._opened.handles.taken(request, self._origin.caller)
+            return await self._opened.repeated_calls.taken(request, self._origin.caller)
         except NotFound:
             if not tries:
                 raise
@@ -334,7 +334,7 @@ class Runtime:
 
     async def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
         """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
-        return await self._opened.decisions.cancel(id, thread, self._caller, reason)
+        return await self._opened.cancels.cancel(id, thread, self._caller, reason)
 
     approve, deny, respond, schedule = approve, deny, respond, schedule
     again, bulk, dead, requeue, unknown, resolve = again, bulk, dead, requeue, unknown, resolve
@@ -354,13 +354,13 @@ class Runtime:
 
     async def get(self, id: str, *, thread: str | None = None) -> Record:
         """Everything known about a call."""
-        live = await self._opened.decisions.find_live(id, thread, self._caller)
+        live = await self._opened.cancels.find_live(id, thread, self._caller)
         if live is not None:
             return fold(live.entry.events)
         return read(id, (await self._opened.stored_calls.find_named(id, thread, self._caller)).events)
 
     async def state(self, id: str, *, thread: str | None = None) -> State:
-        live = await self._opened.decisions.find_live(id, thread, self._caller)
+        live = await self._opened.cancels.find_live(id, thread, self._caller)
         if live is not None:
             return live.entry.visible_state
         return (await self._opened.stored_calls.find_named(id, thread, self._caller)).events[-1].state
@@ -447,11 +447,11 @@ class Runtime:
 
     def retention(self, since: float | None = None) -> Keep:
         """The bounds of what is kept, as the settings have them; `since` in place of their age."""
-        return self._opened.chores.keep(since)
+        return self._opened.sweeps.keep(since)
 
     async def sweep(self, keep: Keep | None = None, *, progress: Callable[[Sweep], None] | None = None) -> Sweep:
         """Remove, now, ended calls that break a bound."""
-        return await self._opened.chores.sweep(keep, progress)
+        return await self._opened.sweeps.sweep(keep, progress)
 
     def pin_until(self) -> float:
         """Until when an artifact is kept that is stored now and that no call names: as long as a call that ended now."""
@@ -463,7 +463,7 @@ class Runtime:
 
     def examine(self, record: Record, arguments: Arguments, *, registry: Registry | None = None) -> None:
         """Raise `InvalidInput` or `PermissionDenied` if a waiting call cannot run with these arguments (and tools of `registry`)."""
-        self._opened.decisions.examined(record, arguments, registry=registry)
+        self._opened.decision_checks.examined(record, arguments, registry=registry)
 
     def hub(self, thread: str = "default", *, registry: Registry | None = None) -> ThreadHub:
         """Which tools a thread may use now, and why not the others: `await rt.hub("t1").available()`.

@@ -27,7 +27,7 @@ from clicket.server.call_lookup import CALLER, own_runtime, thread_of
 from clicket.server.event_feeds import AgentFeed
 from clicket.server.event_stream import EventStreams
 from clicket.server.operations import EVENT_STREAM, BodySpec, Operation, ResponseSpec, tagged
-from clicket.server.parameters import Parameter
+from clicket.server.parameters import Parameter, limit_of
 from clicket.server.problems import Refused
 from clicket.server.request import Request, in_trace
 from clicket.server.request_body import BodyReader, decode_body
@@ -378,7 +378,7 @@ class AgentHandlers:
                 scopes=("read",),
                 parameters=(
                     Parameter(name="after", description="Turns after this number.", kind="integer", minimum=0, maximum=999_999_999),
-                    Parameter(name="limit", description="Turns on a page; 100 if left out.", kind="integer", minimum=1, maximum=1_000),
+                    limit_of("Turns"),
                     _AGENT,
                     CALLER,
                 ),

@@ -7,7 +7,7 @@ import msgspec
 from clicket.model.ports import CacheStats
 from clicket.runtime.views.cache import CachePage
 from clicket.server.operations import Operation, ResponseSpec, tagged
-from clicket.server.parameters import Parameter
+from clicket.server.parameters import Parameter, page_of
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
 
@@ -51,19 +51,7 @@ OPERATIONS = tagged(
         scopes=("admin",),
         parameters=(
             Parameter(name="tag", description="Only results with this tag."),
-            Parameter(
-                name="limit",
-                description="Results on a page; 100 if left out.",
-                kind="integer",
-                minimum=1,
-                maximum=1_000,
-            ),
-            Parameter(
-                name="cursor",
-                description="The `cursor` of the page before.",
-                pattern=r"^[0-9]{1,15}\.[0-9]{1,17}:[0-9a-f]{1,64}$",
-                expected="the cursor of a page",
-            ),
+            *page_of("Results", r"^[0-9]{1,15}\.[0-9]{1,17}:[0-9a-f]{1,64}$"),
         ),
         responses={200: ResponseSpec(description="The page.", schema=CachePage)},
     ),

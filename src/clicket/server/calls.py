@@ -27,7 +27,7 @@ from clicket.server.call_lookup import (
     visible_runtime,
 )
 from clicket.server.operations import BodySpec, Operation, ResponseSpec
-from clicket.server.parameters import Parameter
+from clicket.server.parameters import Parameter, instant, page_of
 from clicket.server.problems import Refused, problem_of_result
 from clicket.server.request import Request, in_trace
 from clicket.server.request_body import BodyReader, ClientDisconnected, decode_body
@@ -207,14 +207,8 @@ class CallHandlers:
                         "name, such as `dep:NAME`.", pattern=WAITS, expected=_WAITS,
                     ),
                     Parameter(name="active", description="Only calls that have not ended.", kind="boolean"),
-                    Parameter(
-                        name="since", description="Only calls made at or after this time (seconds since 1970).", kind="number",
-                        minimum=0, maximum=1e11,
-                    ),
-                    Parameter(
-                        name="until", description="Only calls made before this time (seconds since 1970).", kind="number",
-                        minimum=0, maximum=1e11,
-                    ),
+                    instant("since", "Only calls made at or after this time (seconds since 1970)."),
+                    instant("until", "Only calls made before this time (seconds since 1970)."),
                     Parameter(name="code", description="Only calls that this error code ended.", max_length=64),
                     Parameter(name="request_id", description="Only calls of this request."),
                     Parameter(
@@ -223,11 +217,7 @@ class CallHandlers:
                     ),
                     Parameter(name="id_contains", description="Only calls whose id contains this text."),
                     Parameter(name="order", description="`asc`: the oldest first.", choices=("asc", "desc")),
-                    Parameter(name="limit", description="Calls on a page; 100 if left out.", kind="integer", minimum=1, maximum=1_000),
-                    Parameter(
-                        name="cursor", description="What the page before gave.", pattern="^[0-9]{1,18}$",
-                        expected="the cursor of a page",
-                    ),
+                    *page_of("Calls"),
                     Parameter(name="full", description="Whole records, at most 100 on a page.", kind="boolean"),
                     CALLER,
                 ),

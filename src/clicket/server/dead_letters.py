@@ -7,7 +7,7 @@ from clicket.runtime.calls.dead_letters import DeadPage
 from clicket.runtime.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup, begun, call_path, visible_runtime
 from clicket.server.operations import Operation, ResponseSpec
-from clicket.server.parameters import Parameter
+from clicket.server.parameters import Parameter, page_of
 from clicket.server.request import Request, in_trace
 from clicket.server.responses import Response, json_response
 from clicket.server.schemas import AgainAccepted
@@ -55,11 +55,7 @@ class DeadLetterHandlers:
                     Parameter(name="thread", description="Only calls of this thread."),
                     CALLER,
                     Parameter(name="requeued", description="Also those that run again already.", kind="boolean"),
-                    Parameter(name="limit", description="Calls on a page; 100 if left out.", kind="integer", minimum=1, maximum=1_000),
-                    Parameter(
-                        name="cursor", description="The `cursor` of the page before.", pattern=r"^[0-9]{1,18}$",
-                        expected="the cursor of a page",
-                    ),
+                    *page_of("Calls"),
                 ),
                 responses={200: ResponseSpec(description="The page.", schema=DeadPage)},
             ),

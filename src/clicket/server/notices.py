@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clicket.model.notice import NOTICE_TYPES, Notice, NoticePage
 from clicket.server.operations import Operation, ResponseSpec, tagged
-from clicket.server.parameters import Parameter
+from clicket.server.parameters import Parameter, page_of
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
 
@@ -37,19 +37,7 @@ OPERATIONS = tagged(
         parameters=(
             Parameter(name="state", description="Only notices in this state.", choices=_STATES),
             Parameter(name="type", description="Only notices of this type.", choices=NOTICE_TYPES),
-            Parameter(
-                name="limit",
-                description="Notices on a page; 100 if left out.",
-                kind="integer",
-                minimum=1,
-                maximum=1_000,
-            ),
-            Parameter(
-                name="cursor",
-                description="The `cursor` of the page before.",
-                pattern=r"^msg_[0-9a-f]{32}$",
-                expected="the cursor of a page",
-            ),
+            *page_of("Notices", r"^msg_[0-9a-f]{32}$"),
         ),
         responses={200: ResponseSpec(description="A page of notices.", schema=NoticePage)},
     ),

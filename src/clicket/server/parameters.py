@@ -12,7 +12,7 @@ import msgspec
 from clicket.errors import did_you_mean
 from clicket.server.problems import Refused
 
-__all__ = ["Parameter", "parse_query"]
+__all__ = ["Parameter", "instant", "limit_of", "page_of", "parse_query"]
 
 _MAX_PARAMETERS = 32
 _MAX_NAME = 128
@@ -70,6 +70,28 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         if not (self.minimum is None or value >= self.minimum) or not (self.maximum is None or value <= self.maximum):
             raise ValueError(bounds)
         return value
+
+
+def instant(name: str, description: str) -> Parameter:
+    """A time, in seconds since 1970."""
+    return Parameter(name=name, description=description, kind="number", minimum=0, maximum=1e11)
+
+
+def limit_of(things: str) -> Parameter:
+    """How many things a page has."""
+    description = f"{things} on a page; 100 if left out."
+    return Parameter(name="limit", description=description, kind="integer", minimum=1, maximum=1_000)
+
+
+def page_of(things: str, cursor: str = "^[0-9]{1,18}$", *, max_length: int = 512) -> tuple[Parameter, Parameter]:
+    """Which page of things: its size, and where it begins. `cursor`: the pattern of what the page before gave."""
+    return limit_of(things), Parameter(
+        name="cursor",
+        description="The `cursor` of the page before.",
+        pattern=cursor,
+        max_length=max_length,
+        expected="the cursor of a page",
+    )
 
 
 def parse_query(text: bytes, parameters: Iterable[Parameter]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from clicket.engine.people.audit import AuditEntry
 from clicket.model.queue import QueueReport
 from clicket.server.call_lookup import CALLER, visible_runtime
 from clicket.server.operations import Operation, ResponseSpec, tagged
-from clicket.server.parameters import Parameter
+from clicket.server.parameters import Parameter, instant, limit_of
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
 from clicket.telemetry import Anomaly, Report
@@ -20,13 +20,7 @@ from clicket.telemetry.series_rows import Metric
 __all__ = ["OPERATIONS"]
 
 _TOOL = Parameter(name="tool", description="Only this tool.")
-_SINCE = Parameter(
-    name="since",
-    description="Only calls made at or after this time (seconds since 1970), as far as the journal goes.",
-    kind="number",
-    minimum=0,
-    maximum=1e11,
-)
+_SINCE = instant("since", "Only calls made at or after this time (seconds since 1970), as far as the journal goes.")
 
 
 class Anomalies(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,20 +93,8 @@ OPERATIONS = tagged(
         parameters=(
             Parameter(name="metric", description="What is shown; `calls` if left out.", choices=get_args(Metric)),
             _TOOL,
-            Parameter(
-                name="since",
-                description="From this time on (seconds since 1970); an hour ago if left out.",
-                kind="number",
-                minimum=0,
-                maximum=1e11,
-            ),
-            Parameter(
-                name="until",
-                description="Up to this time (seconds since 1970); now if left out.",
-                kind="number",
-                minimum=0,
-                maximum=1e11,
-            ),
+            instant("since", "From this time on (seconds since 1970); an hour ago if left out."),
+            instant("until", "Up to this time (seconds since 1970); now if left out."),
             Parameter(
                 name="step",
                 description="Seconds between two points, a multiple of 60; 60 if left out. There are at most 2,000 points.",
@@ -146,13 +128,7 @@ OPERATIONS = tagged(
         handler=audit,
         scopes=("admin",),
         parameters=(
-            Parameter(
-                name="limit",
-                description="Entries on a page; 100 if left out.",
-                kind="integer",
-                minimum=1,
-                maximum=1_000,
-            ),
+            limit_of("Entries"),
             Parameter(
                 name="before",
                 description="Only entries with a smaller number.",

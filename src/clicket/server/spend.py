@@ -9,7 +9,7 @@ import msgspec
 from clicket.model.spend import BudgetStatus, By, SpendReport
 from clicket.server.call_lookup import CALLER, visible_runtime
 from clicket.server.operations import Operation, ResponseSpec, tagged
-from clicket.server.parameters import Parameter
+from clicket.server.parameters import Parameter, instant
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
 
@@ -29,10 +29,6 @@ async def budgets(request: Request) -> Response:
     return json_response(BudgetList(items=await request.principal.sees.spend.budgets()))
 
 
-def _time(name: str, description: str) -> Parameter:
-    return Parameter(name=name, description=description, kind="number", minimum=0, maximum=1e11)
-
-
 OPERATIONS = tagged(
     "figures",
     Operation(
@@ -43,8 +39,8 @@ OPERATIONS = tagged(
         scopes=("read",),
         parameters=(
             Parameter(name="by", description="How it is grouped; `day` if left out.", choices=get_args(By)),
-            _time("since", "Only what was spent at or after this time (seconds since 1970)."),
-            _time("until", "Only what was spent before this time (seconds since 1970)."),
+            instant("since", "Only what was spent at or after this time (seconds since 1970)."),
+            instant("until", "Only what was spent before this time (seconds since 1970)."),
             Parameter(name="thread", description="Only what was spent for this thread, also by agents that it called."),
             Parameter(name="agent", description="Only what was spent for this agent, also by agents that it called."),
             CALLER,

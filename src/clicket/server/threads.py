@@ -5,7 +5,7 @@ from __future__ import annotations
 from clicket.runtime.views.threads import ThreadPage
 from clicket.server.call_lookup import CALLER, visible_runtime
 from clicket.server.operations import Operation, ResponseSpec, tagged
-from clicket.server.parameters import Parameter
+from clicket.server.parameters import page_of
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
 
@@ -26,20 +26,7 @@ OPERATIONS = tagged(
         handler=listing,
         scopes=("read",),
         parameters=(
-            Parameter(
-                name="limit",
-                description="Threads on a page; 100 if left out.",
-                kind="integer",
-                minimum=1,
-                maximum=1_000,
-            ),
-            Parameter(
-                name="cursor",
-                description="What the page before gave.",
-                pattern="^(c[0-9]{1,18}|a[!-~]{0,8000})$",
-                max_length=8_001,
-                expected="the cursor of a page",
-            ),
+            *page_of("Threads", "^(c[0-9]{1,18}|a[!-~]{0,8000})$", max_length=8_001),
             CALLER,
         ),
         responses={200: ResponseSpec(description="A page of threads.", schema=ThreadPage)},

@@ -9,7 +9,7 @@ from clicket.runtime.calls.unknown_outcomes import resolve_as
 from clicket.runtime.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup, as_seen_by, page_response, visible_runtime
 from clicket.server.operations import BodySpec, Operation, ResponseSpec
-from clicket.server.parameters import Parameter
+from clicket.server.parameters import Parameter, instant, page_of
 from clicket.server.problems import Refused
 from clicket.server.request import Request, in_trace
 from clicket.server.request_body import BodyReader
@@ -77,19 +77,9 @@ class UnknownOutcomeHandlers:
                 parameters=(
                     Parameter(name="tool", description="Only calls of this tool."),
                     Parameter(name="thread", description="Only calls of this thread."),
-                    Parameter(
-                        name="since", description="Only calls made at or after this time (seconds since 1970).", kind="number",
-                        minimum=0, maximum=1e11,
-                    ),
-                    Parameter(
-                        name="until", description="Only calls made before this time (seconds since 1970).", kind="number",
-                        minimum=0, maximum=1e11,
-                    ),
-                    Parameter(name="limit", description="Calls on a page; 100 if left out.", kind="integer", minimum=1, maximum=1_000),
-                    Parameter(
-                        name="cursor", description="The `cursor` of the page before.", pattern=r"^[0-9]{1,18}$",
-                        expected="the cursor of a page",
-                    ),
+                    instant("since", "Only calls made at or after this time (seconds since 1970)."),
+                    instant("until", "Only calls made before this time (seconds since 1970)."),
+                    *page_of("Calls"),
                     Parameter(name="full", description="Whole records, at most 100 on a page.", kind="boolean"),
                     CALLER,
                 ),

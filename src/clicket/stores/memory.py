@@ -103,6 +103,8 @@ class MemoryStore:
         call = change.call
         unit = change.unit
         key = self._last_key + 1
+        if change.maker is not None and not self._is_as(*change.maker):
+            return Stale(f"the call that makes {change.id} was changed by another writer")
         if change.unless is not None and self._kept.document(*change.unless) is not None:
             return Duplicate(f"the document {change.unless} is there")
         made = _Call(
@@ -123,6 +125,11 @@ class MemoryStore:
         if change.ended_at is not None:
             self._close_off(made, change)
         return None
+
+    def _is_as(self, key: int, last: int, fence: int) -> bool:
+        """Is this call under way, and as its owner knows it?"""
+        call = self._active.get(key)
+        return call is not None and (call.last, call.fence) == (last, fence)
 
     def _add_same_id(self, first: _Call, made: _Call) -> bool:
         """Keep another call of an id. False: its thread and caller have one."""

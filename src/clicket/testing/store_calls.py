@@ -113,6 +113,38 @@ async def a_document_can_forbid_a_creation(store: Store) -> None:
     law.equal(await seqs(store, "runs"), [1, 2, 3, 4, 5, 6, 7], "the call is whole")
 
 
+@laws.opened(ALIVE)
+async def a_call_is_made_only_as_its_maker_is_known(store: Store) -> None:
+    """By the number and the fence of the one that makes it, until that one ends; alone, and with what its owner appends at once."""
+    maker = await created(store, "maker")
+
+    def made(id: str, last: int, fence: int = 1) -> Append:
+        change = _start(id) if "starts" in id else creation(id)
+        change.maker = (maker.key, last, fence)
+        return change
+
+    (one, two) = (news(maker), news(news(maker)))
+    answers = await append(
+        store, made("early", 2), one, made("after one", 2), made("starts after one", 2), two, made("late", 2)
+    )
+    law.equal(
+        [type(each) for each in answers], [Stale, *[type(None)] * 4, Stale], f"in the order of the appends: {answers}"
+    )
+    signal = Append(maker.call, 3, -1, news(two).unit, State.PENDING, key=maker.key, signal=True)
+    law.equal(await append(store, signal), [None], "another process writes a signal")
+    refused = await append(store, news(two), made("starts unheard", 4), made("unheard", 3), made("wrong fence", 4, 2))
+    law.equal(
+        [type(each) for each in refused],
+        [Stale, type(None), Stale, Stale],
+        "its owner has to know of the signal, and the fence is its own",
+    )
+    ending = news(news(two), state=State.COMPLETED, ended_at=200.0)
+    answers = await append(store, ending, made("at the end", 5), made("gone", 1))
+    law.equal([type(each) for each in answers], [type(None), Stale, Stale], "after its end it makes none")
+    names = ("early", "late", "unheard", "wrong fence", "at the end", "gone")
+    law.equal([await store.load(id) for id in names], [[]] * len(names), "what was refused is not there")
+
+
 def _start(id: str) -> Append:
     """Creates a call that starts at once, as most do."""
     data = {"tool": "tool", "thread": "t"}

@@ -235,7 +235,7 @@ async def figures_add_up(store: Store) -> None:
 @laws.opened(ALIVE)
 async def tool_health_is_written_with_the_current_version(store: Store) -> None:
     mine = ToolHealth(tool="tool", status="maintenance", reason="r", by="me", announced="maintenance", updated_at=5.5)
-    law(not await store.put_tool_health("", "t", mine, 1), "there is none of version 1")
+    law(not await store.put_tool_health("", "t", mine, 1), "nothing of version 1 is stored")
     law.equal(await store.tool_health("", "t"), [], "a refused write leaves nothing")
     law(await store.put_tool_health("", "t", mine, 0), "a write that expects version 0 creates the health")
     law(not await store.put_tool_health("", "t", ToolHealth(tool="tool"), 0), "health is created only once")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, cast, get_args
 
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
 
-__all__ = ["DependsOn", "Group", "find_cycle", "make_groups", "names_of"]
+__all__ = ["Group", "find_cycle", "make_groups", "names_of"]
 
 Kind = Literal["any", "all", "sequence"]
-DependsOn = str | Sequence[str] | Mapping[str, Sequence[str]] | None
 _KINDS = get_args(Kind)
 
 

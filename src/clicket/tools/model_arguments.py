@@ -121,7 +121,7 @@ def _has_members(value: Mapping[str, Any] | list[Any], schema: Mapping[str, Any]
 
 
 def _may_be(item: Any, field: Any) -> bool:
-    """False: the field names its values, as the tags of a union do, and this is none of them."""
+    """False: the field names its values, as the tags of a union do, and this is not one of them."""
     if not isinstance(field, Mapping) or not isinstance(item, str):
         return True
     named = [field["const"]] if "const" in field else field.get("enum")

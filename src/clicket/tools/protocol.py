@@ -13,7 +13,7 @@ import msgspec
 
 from clicket.tools.options import Options
 
-__all__ = ["BasicTool", "SessionKey", "Tool", "Traits"]
+__all__ = ["BasicTool", "EndsItsCalls", "SessionKey", "Tool", "Traits"]
 
 SessionKey = str | tuple[str, str]
 """The owner of a session: a thread of the program's own, or a caller and its thread."""
@@ -27,8 +27,9 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     holds_slot: bool = True
     """False: a call only makes other calls. It holds no slot of the runtime, for which those calls would wait forever."""
     ends_its_calls: bool = False
-    """True: a cancel that comes while no process has the call starts its body once more. The body finds the cancel on record, and ends the
-    calls that it made before."""
+    """True: no call that it made outlives a call of it that was stopped. Its body ends them before it returns; `end_calls` does if the body
+    does not stop in its grace; and a cancel that comes while no process has the call starts its body once more, which finds the cancel on
+    record."""
     internal: bool = False
     """True: only clicket's own parts call it. Policies, the hub and the statistics leave it out."""
     one_call_per_thread: bool = False
@@ -113,4 +114,13 @@ class Tool(BasicTool, Protocol):
 
     def owned_by(self, owner: object) -> Tool:
         """The tool that `owner`, a registry, uses: a new one if this one has sessions and another registry uses it."""
+        ...
+
+
+class EndsItsCalls(Protocol):
+    """What a tool has with `Traits.ends_its_calls`, beside the rest."""
+
+    async def end_calls(self, bound: Any, ctx: Any) -> None:
+        """End the calls that a body has made which does not stop in its grace: when this returns each has ended, or its cancel is on
+        record. `StoreUnavailable`: it is called again."""
         ...

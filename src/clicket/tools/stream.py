@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
+from clicket.model.text.server_sent_events import EventParser, LineParser
 from clicket.tools.context import STREAMED, ToolContext
 from clicket.tools.response import RestError, excerpt
 
@@ -104,12 +105,8 @@ class StreamReader:
 
     async def read(self, response: httpx2.Response) -> Any:
         """The output of the call. `CutStream`: the stream ended too soon."""
-        is_sse = response.headers.get("content-type", "").partition(";")[0].strip().lower() == _SSE
         ended = False
-        async with (
-            aclosing(self._lines(response)) as lines,
-            aclosing(_events(lines) if is_sse else _rows(lines)) as records,
-        ):
+        async with aclosing(self._records(response)) as records:
             async for name, text in records:
                 ended = self._take(name, text)
                 if ended:
@@ -121,9 +118,11 @@ class StreamReader:
             raise CutStream("the stream ended before its result came")
         return STREAMED if self._result is _ABSENT else self._result
 
-    async def _lines(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    async def _records(self, response: httpx2.Response) -> AsyncGenerator[tuple[str, str], None]:
+        """The records with the names of their events. An event that no empty line ended was cut, and is left out; a last row counts."""
+        is_sse = response.headers.get("content-type", "").partition(";")[0].strip().lower() == _SSE
+        events, rows = EventParser(), LineParser()
         size = 0
-        rest = bytearray()
         async for part in response.aiter_bytes():
             size += len(part)
             if size > self._max_size:
@@ -131,13 +130,14 @@ class StreamReader:
                     f"The stream is larger than {self._max_size} bytes. Ask for less, or raise max_response_size."
                 )
             self._ctx.heartbeat()
-            rest += part
-            *whole, last = bytes(rest).replace(b"\r\n", b"\n").split(b"\n") if b"\n" in part else [bytes(rest)]
-            rest = bytearray(last)
-            for line in whole:
-                yield line
-        if rest:
-            yield bytes(rest)
+            if is_sse:
+                for event in events.feed(part):
+                    yield event.type or "message", event.data
+            else:
+                for text in filter(None, map(_row, rows.feed(part))):
+                    yield "", text
+        for text in filter(None, map(_row, rows.feed(b"\n"))):
+            yield "", text
 
     def _take(self, name: str, text: str) -> bool:
         """Read one record. True: it ends the stream."""
@@ -169,29 +169,8 @@ class StreamReader:
         return False
 
 
-async def _rows(lines: AsyncIterator[bytes]) -> AsyncGenerator[tuple[str, str], None]:
-    async for line in lines:
-        text = line.decode("utf-8", "replace").strip().removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
-        if text:
-            yield "", text
-
-
-async def _events(lines: AsyncIterator[bytes]) -> AsyncGenerator[tuple[str, str], None]:
-    """Server-sent events: their names and data. An event that its empty line did not follow was cut, and is left out."""
-    name, data = "", list[str]()
-    async for line in lines:
-        text = line.decode("utf-8", "replace").removesuffix("\r")
-        if not text:
-            if data:
-                yield name or "message", "\n".join(data)
-            name, data = "", []
-            continue
-        field, _, value = text.partition(":")
-        value = value.removeprefix(" ")
-        if field == "data":
-            data.append(value)
-        elif field == "event":
-            name = value
+def _row(line: str) -> str:
+    return line.strip().removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
 
 
 def _value(text: str) -> Any:

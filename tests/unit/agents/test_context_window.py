@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,7 +47,7 @@ class Host:
         self.spending = Unlimited()
 
     async def keep(self, data: bytes) -> str:
-        name = f"artifact-{len(self.kept)}"
+        name = f"sha256-{sha256(data).hexdigest()}"
         self.kept[name] = data
         return name
 
@@ -147,7 +148,7 @@ def test_whatever_was_said_pairs_stay_together_and_the_question_stays(
     # The whole result behind a reference can be read.
     whole = {message.use_id: message.content for message in messages if message.role == "tool"}
     for message in fits:
-        if message.role == "tool" and (named := re.search(r"artifact-\d+", message.content)):
+        if message.role == "tool" and (named := re.search(r"sha256-[0-9a-f]{64}", message.content)):
             assert host.kept[named[0]].decode() == whole[message.use_id]
 
 
@@ -278,3 +279,29 @@ async def test_what_the_turn_is_about_stays_however_long_it_takes() -> None:
     for request in asked:
         assert "Which page names the ferry?" in [message.content for message in request.messages]
         check_pairs(request.messages)
+
+
+@pytest.mark.parametrize("words", [10, 60, 300], ids=["short results", "results", "long results"])
+@pytest.mark.parametrize("summarises", [True, False])
+async def test_requests_of_a_long_turn_begin_alike(words: int, summarises: bool) -> None:
+    """So vendors can take them from their caches, and few summaries are paid for."""
+    model, host = Summarises(), Host()
+    talk = [ChatMessage(role="system", content="Be brief."), ChatMessage(role="user", content="go")]
+    window = ContextWindow(2_000, summarize=model if summarises else None)
+    before: tuple[ChatMessage, ...] = ()
+    changed = shortened = 0
+    for step in range(80):
+        request = ChatRequest(messages=tuple(talk))
+        made = (await window.before_model(turn(host), request)).messages
+        # A process that takes the turn over asks the same.
+        assert (
+            await ContextWindow(2_000, summarize=model if summarises else None).before_model(turn(host), request)
+        ).messages == made
+        shortened += len(made) != len(talk) or made != tuple(talk)
+        changed += made[: len(before)] != before
+        before = made
+        talk.append(ChatMessage(role="assistant", content="", uses=(ToolUse(id=f"u{step}", name="x", arguments="{}"),)))
+        talk.append(ChatMessage(role="tool", use_id=f"u{step}", content="word " * words))
+    assert shortened >= 10
+    assert changed <= shortened // 2, (changed, shortened)
+    assert len(model.requests) <= shortened // 5, "a summary serves many requests"

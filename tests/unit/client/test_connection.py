@@ -11,12 +11,12 @@ from clicket.client.connection import (
     Connection,
     ProblemResponse,
     Reconnection,
-    ServerSentEvent,
     ServerUnavailable,
     decoded_field,
     path_segment,
 )
 from clicket.errors import Conflict, NotFound, UsageError
+from clicket.model.text.server_sent_events import ServerSentEvent
 
 
 def connection(answer: Callable[[httpx2.Request], httpx2.Response]) -> Connection:
@@ -28,7 +28,7 @@ async def test_events_are_parsed() -> None:
     there = connection(lambda _: httpx2.Response(200, content=body))
     async with there.events("/events", last_id="0") as events:
         found = [event async for event in events]
-    assert found == [ServerSentEvent("1", "created", b"{}"), ServerSentEvent("", "", b"a\nb")]
+    assert found == [ServerSentEvent("1", "created", "{}"), ServerSentEvent("", "", "a\nb")]
 
 
 async def test_a_stream_that_breaks_is_server_unavailable_also_outside_of_its_block() -> None:

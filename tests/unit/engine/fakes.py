@@ -4,26 +4,42 @@ calls. The layers below the engine (journal, limiter, stages) are the real ones.
 from __future__ import annotations
 
 import asyncio
+import dis
+import functools
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
 
+from clicket.engine.cache.caching import Caching
+from clicket.engine.cache.single_flight import SingleFlight
 from clicket.engine.core import Core
 from clicket.engine.executors import Deps, Limiter
+from clicket.engine.fleet.capacity import Capacity
+from clicket.engine.fleet.claimer import WorkClaimer
 from clicket.engine.fleet.queues import Queues
+from clicket.engine.hub import Hub
+from clicket.engine.inputs import Inputs
 from clicket.engine.journal import Entry, Journal
+from clicket.engine.lifecycle.approvals import Approvals
 from clicket.engine.lifecycle.ending import Ending
 from clicket.engine.lifecycle.external import External
 from clicket.engine.lifecycle.stopping import Stopping
 from clicket.engine.live_call import Call, Origin
 from clicket.engine.local.live_calls import LiveCalls
 from clicket.engine.local.timers import WaitTimers
+from clicket.engine.people.audit import AuditLog
+from clicket.engine.people.grants import Grants
 from clicket.engine.phase import Phase
 from clicket.engine.records.arguments import ArgumentsOnRecord
 from clicket.engine.records.signals import Signals
 from clicket.engine.records.stored_calls import StoredCalls
+from clicket.engine.records.tool_costs import ToolCosts
+from clicket.engine.slots.gate import SharedSlotGate
 from clicket.engine.slots.plans import Plans
+from clicket.engine.slots.rates import Rates
+from clicket.engine.slots.shared_slots import SharedSlots
 from clicket.engine.stages import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.errors import ClicketError
 from clicket.model import Event, Record, ToolCall, fold, rows_of
@@ -33,6 +49,7 @@ from clicket.ports import Append, Done, NoBus, Owner, Stored
 from clicket.runtime.settings import Settings
 from clicket.safety.vault import Vault
 from clicket.stores.memory import MemoryStore
+from clicket.system.bridge import ThreadPool
 from clicket.testing import StepClock
 from clicket.tools import Registry
 
@@ -119,25 +136,48 @@ class SharedStore(MemoryStore):
 
 
 class Recorder:
-    """A part that records its calls as (method, first argument). Results and attributes are given at construction."""
+    """A stand-in for a part. It records its calls as (method, first argument), and has the methods and attributes of the part alone: what a
+    part lost or renamed, or does not take, fails the test. `answers`: methods and attributes that the test brings."""
 
-    def __init__(self, **answers: Any) -> None:
+    def __init__(self, part: type, **answers: Any) -> None:
         self.calls: list[tuple[str, Any]] = []
+        self._part = part
         for name, answer in answers.items():
             setattr(self, name, answer)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "calls" and not name.startswith("_"):
+            self._look_up(name)
+        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("__"):
             raise AttributeError(name)
+        takes = inspect.signature(self._look_up(name))
 
-        def method(*given: Any, **_: Any) -> None:
+        def method(*given: Any, **named: Any) -> None:
+            takes.bind(self, *given, **named)
             self.calls.append((name, given[0] if given else None))
 
         return method
 
+    def _look_up(self, name: str) -> Any:
+        """What the part has under this name; raises `AttributeError` if it has nothing."""
+        if name in _attributes_of(self._part):
+            return getattr(self._part, name, None)
+        raise AttributeError(f"{self._part.__name__} has no {name!r}")
+
     @property
     def names(self) -> list[str]:
         return [name for name, _ in self.calls]
+
+
+@functools.cache
+def _attributes_of(part: type) -> frozenset[str]:
+    """Names that the class declares, and those that its `__init__` sets."""
+    made = (each.argval for each in dis.get_instructions(part.__init__) if each.opname == "STORE_ATTR")  # type: ignore[misc]
+    declared = (name for each in part.__mro__ for name in inspect.get_annotations(each))
+    return frozenset((*dir(part), *made, *declared))
 
 
 def around(rooms: Callable[[], dict[str, int]], claimed: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
@@ -146,8 +186,8 @@ def around(rooms: Callable[[], dict[str, int]], claimed: Callable[[Any], Any]) -
     async def allowed(rooms: dict[str, int], **_: Any) -> dict[str, int]:
         return rooms
 
-    capacity = Recorder(rooms=rooms, room=lambda tool: rooms().get(tool, 0), queues_of=frozenset)
-    return capacity, Recorder(allowed=allowed), Recorder(claimed_from_queue=claimed)
+    capacity = Recorder(Capacity, rooms=rooms, room=lambda tool: rooms().get(tool, 0), queues_of=frozenset)
+    return capacity, Recorder(Rates, allowed=allowed), Recorder(Inputs, claimed_from_queue=claimed)
 
 
 class Lower:
@@ -207,22 +247,21 @@ class Lower:
         self.timers = WaitTimers(self.clock, lambda call, reason: self.log.append((reason, call)))
         self.signals = Signals(self.store, self.journal)
         self.phase = Phase()
-        self.inputs: Any = Recorder()
+        self.inputs: Any = Recorder(Inputs)
         """What the parts report. A test may set a method of it."""
-        anything: Any = Recorder()
         self.core = Core(
             store=self.store, clock=self.clock, spawn=self.spawn, registry=self.registry, policy=self.policy, limits=self.limits,
             retention=Settings().retention,
             phase=self.phase, shares=True, gives_away=False, inputs=self.inputs, journal=self.journal, pipeline=self.pipeline,
             live=self.live, limiter=self.limiter, timers=self.timers, plans=self.plans, queues=self.queues,
-            hub=Recorder(ended=lambda call: self.log.append(("ended", call)), degraded={"a thread"}),  # type: ignore[arg-type]
-            slots=Recorder(give=lambda name: self.log.append(("slot", name))),  # type: ignore[arg-type]
-            gate=Recorder(release=self.release),  # type: ignore[arg-type]
-            caching=anything, flights=Recorder(left=lambda call: self.log.append(("left", call))),  # type: ignore[arg-type]
+            hub=Recorder(Hub, ended=lambda call: self.log.append(("ended", call)), degraded={"a thread"}),  # type: ignore[arg-type]
+            slots=Recorder(SharedSlots, give=lambda name: self.log.append(("slot", name))),  # type: ignore[arg-type]
+            gate=Recorder(SharedSlotGate, release=self.release),  # type: ignore[arg-type]
+            caching=Recorder(Caching), flights=Recorder(SingleFlight, left=lambda call: self.log.append(("left", call))),  # type: ignore[arg-type]
             signals=self.signals,
             stored_calls=StoredCalls(self.store, self.clock, self.phase, NoBus(), spawn=asyncio.ensure_future),
-            claimer=anything, arguments=ArgumentsOnRecord(self.vault, self.registry, max_size=10_000), audit=anything,
-            grants=anything, costs=Recorder(writing={}), deps=Deps({}, anything),  # type: ignore[arg-type]
+            claimer=Recorder(WorkClaimer), arguments=ArgumentsOnRecord(self.vault, self.registry, max_size=10_000),
+            audit=Recorder(AuditLog), grants=Recorder(Grants), costs=Recorder(ToolCosts, writing={}), deps=Deps({}, Recorder(ThreadPool)),  # type: ignore[arg-type]
         )  # fmt: skip
         """The stand-ins in it record what they are asked; `with_core` replaces some."""
         self.ending = Ending(self.core)
@@ -234,7 +273,7 @@ class Lower:
 
     def stopping_part(self) -> Stopping:
         """Of calls that no person was asked about."""
-        approvals: Any = Recorder()
+        approvals: Any = Recorder(Approvals)
         return Stopping(self.core, self.ending, approvals, self.external)
 
     def _on_not_created(self, entry: Entry, error: ClicketError) -> None:

@@ -7,12 +7,19 @@ from typing import Any
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
+from clicket.engine.cache.caching import Caching
+from clicket.engine.fleet.claimer import WorkClaimer
+from clicket.engine.fleet.worker_entry import WorkerEntry
 from clicket.engine.lifecycle.approvals import Approvals
 from clicket.engine.lifecycle.dep_waits import DepWaits
+from clicket.engine.lifecycle.next_steps import NextSteps
+from clicket.engine.lifecycle.parking import Parking
+from clicket.engine.lifecycle.reconciling import Reconciling
 from clicket.engine.live_call import Call, Question
 from clicket.engine.people.questions import ask_for_approval
 from clicket.engine.recovery.recovered import Recovered
 from clicket.engine.recovery.recovery import Recovery
+from clicket.engine.slots.gate import SharedSlotGate
 from clicket.engine.stages import Policy
 from clicket.model import Record
 from clicket.model.config import Limits
@@ -57,9 +64,9 @@ class Parts(Lower):
     def __init__(self, *, gives_away: bool = False, limits: Limits | None = None, policy: Policy | None = None) -> None:
         super().__init__(plain, repeatable, rerun, asking, failing, secretive, limits=limits, policy=policy)
         self.resumed: list[Call] = []
-        self.caching: Any = Recorder()
-        self.gate: Any = Recorder()
-        self.next_steps: Any = Recorder(go_on=self.resumed.append)
+        self.caching: Any = Recorder(Caching)
+        self.gate: Any = Recorder(SharedSlotGate)
+        self.next_steps: Any = Recorder(NextSteps, go_on=self.resumed.append)
         self.claims = 0
 
         async def claim() -> None:
@@ -67,13 +74,13 @@ class Parts(Lower):
 
         self.inputs.go_on = self.resumed.append
         core = self.with_core(
-            gate=self.gate, caching=self.caching, claimer=Recorder(claim=claim), gives_away=gives_away
+            gate=self.gate, caching=self.caching, claimer=Recorder(WorkClaimer, claim=claim), gives_away=gives_away
         )
-        self.reconciling: Any = Recorder()
-        self.parking: Any = Recorder()
-        self.put_away: Any = Recorder()
+        self.reconciling: Any = Recorder(Reconciling)
+        self.parking: Any = Recorder(Parking)
+        self.put_away: Any = Recorder(DepWaits)
         self.entered = False
-        self.entry: Any = Recorder(is_active=True, update=self.enter)
+        self.entry: Any = Recorder(WorkerEntry, is_active=True, update=self.enter)
         approvals = Approvals(core, self.ending)
         self.recovery = Recovery(
             core,

@@ -9,11 +9,21 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
+from clicket.engine.cache.caching import Caching
+from clicket.engine.cache.single_flight import SingleFlight
+from clicket.engine.hub import Hub
 from clicket.engine.lifecycle.admission import Admission
+from clicket.engine.lifecycle.approvals import Approvals
+from clicket.engine.lifecycle.credential_waits import CredentialWaits
 from clicket.engine.lifecycle.dep_waits import DepWaits
+from clicket.engine.lifecycle.due_calls import DueCalls
+from clicket.engine.lifecycle.handover import HandOver
 from clicket.engine.lifecycle.next_steps import NextSteps
+from clicket.engine.lifecycle.running import Running
 from clicket.engine.live_call import Call, Origin
 from clicket.engine.local.loop_share import LoopShare
+from clicket.engine.people.audit import AuditLog
+from clicket.engine.slots.shared_slots import SharedSlots
 from clicket.engine.stages import Policy
 from clicket.errors import QueueFull, UsageError
 from clicket.kernel import State
@@ -59,17 +69,17 @@ class Parts(Lower):
         def fit(call: Call) -> None:
             call.cache_key = "k"
 
-        self.running_part: Any = Recorder()
-        self.handover: Any = Recorder()
-        self.caching: Any = Recorder(fit=fit)
-        self.flights: Any = Recorder()
-        self.audit: Any = Recorder()
-        self.slots: Any = Recorder()
-        self.credentials: Any = Recorder()
+        self.running_part: Any = Recorder(Running)
+        self.handover: Any = Recorder(HandOver)
+        self.caching: Any = Recorder(Caching, fit=fit)
+        self.flights: Any = Recorder(SingleFlight)
+        self.audit: Any = Recorder(AuditLog)
+        self.slots: Any = Recorder(SharedSlots)
+        self.credentials: Any = Recorder(CredentialWaits)
         self.share = LoopShare(self.clock.monotonic)
-        hub: Any = Recorder(needs_look=lambda *place: needs_look, look=look, uneasy={"a thread"})
-        approvals: Any = Recorder(ask=ask)
-        due_calls: Any = Recorder(wait_of=lambda call: 0.0)
+        hub: Any = Recorder(Hub, needs_look=lambda *place: needs_look, look=look, degraded={"a thread"})
+        approvals: Any = Recorder(Approvals, ask=ask)
+        due_calls: Any = Recorder(DueCalls, wait_of=lambda call: 0.0)
         core = self.with_core(
             hub=hub,
             caching=self.caching,

@@ -10,8 +10,10 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
+from clicket.engine.cache.caching import Caching
 from clicket.engine.lifecycle.approvals import Approvals, edit_of
 from clicket.engine.live_call import Call
+from clicket.engine.people.grants import Grants
 from clicket.engine.stages import Policy
 from clicket.kernel import State
 from clicket.model import ToolError, read
@@ -27,7 +29,7 @@ class Parts(Lower):
     def __init__(self, policy: Policy | None = None) -> None:
         super().__init__(pay, policy=policy or Policy(ask=["pay"], approval_timeout=60.0))
         self.resumed: list[Call] = []
-        self.caching: Any = Recorder()
+        self.caching: Any = Recorder(Caching)
         self.arguments = self.core.arguments
         self.granted: Grant | None = None
         self.kept: list[Call] = []
@@ -36,7 +38,7 @@ class Parts(Lower):
             return self.granted
 
         self.inputs.go_on = lambda call: (self.resumed if call.is_allowed else self.kept).append(call)
-        self.approvals = Approvals(self.with_core(caching=self.caching, grants=Recorder(use=use)), self.ending)
+        self.approvals = Approvals(self.with_core(caching=self.caching, grants=Recorder(Grants, use=use)), self.ending)
 
     def asked(self, arguments: Any = None) -> Call:
         call = self.admitted("pay", arguments or {"amount": 1})

@@ -134,16 +134,20 @@ async def test_an_id_is_used_again_for_the_same_call_alone(name: str, given: Any
             parts.arguments.same_or_conflict(request, first)
 
 
-async def test_a_refused_call_is_compared_by_its_fingerprint() -> None:
+@pytest.mark.parametrize(
+    "again", [{"n": 1, "text": 7}, {"text": 7.0, "n": 1}, '{"text": 7, "n": 1}', b' {"n":1,"text":7} ']
+)
+@pytest.mark.parametrize("refused", [{"text": 7, "n": 1}, '{ "n": 1, "text": 7 }'])
+async def test_a_refused_call_is_compared_by_its_fingerprint(refused: Any, again: Any) -> None:
     parts = Parts(Vault())
-    call = parts.made("echo", {"text": 7})
+    call = parts.made("echo", refused)
     assert not parts.pipeline.admit(call)
     parts.journal.commit(call.entry)
     first = parts.store.events_of(call)[0]
     assert "arguments" not in first.data, "refused arguments are not stored"
-    parts.arguments.same_or_conflict(ToolCall("echo", {"text": 7}, id="a", thread="t"), first)
+    parts.arguments.same_or_conflict(ToolCall("echo", again, id="a", thread="t"), first)
     with pytest.raises(Conflict):
-        parts.arguments.same_or_conflict(ToolCall("echo", {"text": 8}, id="a", thread="t"), first)
+        parts.arguments.same_or_conflict(ToolCall("echo", {"text": 8, "n": 1}, id="a", thread="t"), first)
 
 
 async def test_what_is_to_be_hidden_of_a_call_that_runs_elsewhere() -> None:

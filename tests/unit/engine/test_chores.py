@@ -14,8 +14,12 @@ from tests.unit.engine.fakes import Lower, Recorder
 from clicket import Settings, tool
 from clicket.engine.cache.caching import ttl_of
 from clicket.engine.cache.kept_outcomes import KeptOutcomes
-from clicket.engine.recovery.chores import Chores
+from clicket.engine.fleet.claimer import WorkClaimer
+from clicket.engine.lifecycle.ending import Ending
+from clicket.engine.records.signals import Signals
+from clicket.engine.recovery.chores import Chores, Sweeps
 from clicket.engine.recovery.recovered import Recovered
+from clicket.engine.recovery.recovery import Recovery
 from clicket.errors import StoreUnavailable
 from clicket.model.config import CacheOptions
 from clicket.ports import Keep, Sweep
@@ -64,13 +68,12 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
             self.swept += 1
 
     store: Any = Store()
-    unused: Any = None
     told: list[int] = []
     kept: Any = Kept()
     low = Lower(echo)
     core = low.with_core(store=store, clock=StepClock(), costs=kept)
-    chores = Chores(core, low.ending, unused, kept)
-    total = await chores.sweep(Keep(), lambda so_far: told.append(so_far.calls))
+    sweeps = Sweeps(core, kept)
+    total = await sweeps.sweep(Keep(), lambda so_far: told.append(so_far.calls))
     assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
     assert told == [200, 400, 403]
     assert kept.swept == 1
@@ -118,7 +121,7 @@ class Parts(Lower):
         super().__init__(echo)
         self.read: list[str] = []
         self.broken: set[str] = set()
-        self.claimer: Any = Recorder()
+        self.claimer: Any = Recorder(WorkClaimer)
 
         async def append_empty(entry: Any) -> None:
             self.read.append(entry.id)
@@ -130,10 +133,11 @@ class Parts(Lower):
             return Recovered(rerun=2)
 
         kept = KeptOutcomes(self.store, self.clock, retention=0.0)
-        core = self.with_core(claimer=self.claimer, signals=Recorder(append_empty=append_empty), costs=kept)
-        self.recovery: Any = Recorder(recover=recover, held=set())
-        ending: Any = Recorder(lose=lambda call: self.log.append(("lost", call)))
-        self.chores = Chores(core, ending, self.recovery, kept)
+        core = self.with_core(claimer=self.claimer, signals=Recorder(Signals, append_empty=append_empty), costs=kept)
+        self.recovery: Any = Recorder(Recovery, recover=recover, held=set())
+        ending: Any = Recorder(Ending, lose=lambda call: self.log.append(("lost", call)))
+        self.chores = Chores(core, ending, self.recovery)
+        self.sweeps = Sweeps(core, kept)
 
 
 async def test_only_calls_that_another_process_wrote_to_are_brought_up_to_date() -> None:
@@ -210,7 +214,7 @@ async def test_idle_sessions_are_closed_and_those_of_live_calls_are_kept() -> No
         swept.append(in_use)
 
     registered.sweep = sweep  # type: ignore[method-assign]
-    await parts.chores.sweep_all()
+    await parts.sweeps.sweep_all()
     assert len(swept[0]) == 1
 
 

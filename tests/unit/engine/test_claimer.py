@@ -7,8 +7,10 @@ from typing import Any
 
 from tests.unit.engine.fakes import Recorder, around
 
+from clicket.engine.executors import Limiter
 from clicket.engine.fleet.claimer import WorkClaimer
 from clicket.engine.phase import Phase
+from clicket.model.ports import Store
 from clicket.testing import StepClock
 
 
@@ -20,8 +22,8 @@ class Parts:
         self.asked: list[tuple[frozenset[str], int]] = []
         self.claimed: list[str] = []
         self.tasks: list[asyncio.Task[Any]] = []
-        store: Any = Recorder(claim_waiting=self._claim_waiting)
-        self.limiter: Any = Recorder(waiting_tools=set, on_free=None, used={})
+        store: Any = Recorder(Store, claim_waiting=self._claim_waiting)
+        self.limiter: Any = Recorder(Limiter, waiting_tools=set, on_free=None, used={})
         self.clock = StepClock()
         self.claimer = WorkClaimer(
             store,

@@ -12,11 +12,15 @@ from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.engine.drive.closing import Closing
+from clicket.engine.executors import ProcessPool
 from clicket.engine.executors.stopping import attempt_of, set_stopper
 from clicket.engine.lifecycle.ending import result_from
+from clicket.engine.lifecycle.runner import Runner
+from clicket.engine.local.background import Background
 from clicket.engine.local.tasks import Tasks
 from clicket.engine.records.stored_calls import Closed
 from clicket.kernel import State
+from clicket.system.bridge import ThreadPool
 
 
 @tool
@@ -45,10 +49,10 @@ class Parts(Lower):
             self.order.append("runner")
 
         self.store.close = close_store  # type: ignore[method-assign]
-        runner: Any = Recorder(close=close_runner)
-        processes: Any = Recorder(close=close_processes)
-        workers: Any = (Recorder(), Recorder(), Recorder())
-        background: Any = Recorder(stop=lambda: self.order.append("chores"))
+        runner: Any = Recorder(Runner, close=close_runner)
+        processes: Any = Recorder(ProcessPool, close=close_processes)
+        workers: Any = (Recorder(ThreadPool), Recorder(ThreadPool), Recorder(ThreadPool))
+        background: Any = Recorder(Background, stop=lambda: self.order.append("chores"))
         core = self.with_core(shares=shares, limits=msgspec.structs.replace(self.limits, cancel_grace=grace))
         self.closing = Closing(
             core, self.ending, self.stopping_part(), runner, processes, workers, self.tasks, background

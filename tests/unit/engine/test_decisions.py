@@ -10,10 +10,15 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.engine.actions.decisions import Decisions, examine
+from clicket.engine.actions.cancels import Cancels
+from clicket.engine.actions.decision_checks import DecisionChecks, examine
+from clicket.engine.actions.decisions import Decisions
+from clicket.engine.fleet.claimer import WorkClaimer
 from clicket.engine.journal import Fenced
+from clicket.engine.lifecycle.handover import HandOver
 from clicket.engine.live_call import Call, Question
 from clicket.engine.people.approvers import Approver
+from clicket.engine.people.audit import AuditLog
 from clicket.engine.people.grants import Grants
 from clicket.engine.people.questions import ask_for_approval
 from clicket.engine.stages import Policy
@@ -36,7 +41,7 @@ class Parts(Lower):
         self.stored_calls = self.core.stored_calls
         self.taken: list[int] = []
         self.audited: list[tuple[str, str, dict[str, Any]]] = []
-        self.claimer: Any = Recorder()
+        self.claimer: Any = Recorder(WorkClaimer)
 
         async def kept(who: str, what: str, **details: Any) -> None:
             self.audited.append((who, what, details))
@@ -44,11 +49,12 @@ class Parts(Lower):
         async def take(key: int) -> None:
             self.taken.append(key)
 
-        audit: Any = Recorder(kept=kept)
-        handover: Any = Recorder(take=take)
+        audit: Any = Recorder(AuditLog, kept=kept)
+        handover: Any = Recorder(HandOver, take=take)
         grants = Grants(self.store, self.clock, audit, retention=60.0)
         core = self.with_core(audit=audit, grants=grants, claimer=self.claimer)
-        self.decisions = Decisions(core, self.ending, handover, self.stopping_part())
+        self.decisions = Decisions(core, DecisionChecks(core))
+        self.cancels = Cancels(core, self.ending, handover, self.stopping_part())
 
     def asked(self, arguments: Any = None, *, here: bool = True) -> Call:
         call = self.pending("pay", arguments or {"amount": 1}, caller="bob")
@@ -181,7 +187,7 @@ async def test_a_secret_in_the_reason_is_hidden() -> None:
 async def test_a_live_call_has_ended_when_its_cancel_returns() -> None:
     parts = Parts()
     call = parts.queued("pay")
-    assert await parts.decisions.cancel("a", "t", "", "enough")
+    assert await parts.cancels.cancel("a", "t", "", "enough")
     assert call.result is not None
     assert call.result.state is State.CANCELLED
 
@@ -191,7 +197,7 @@ async def test_a_call_that_completes_before_the_cancel_took_effect_was_not_cance
     call = parts.running("pay")
     parts.store.holding = True
     parts.finish(call)
-    cancelling = asyncio.ensure_future(parts.decisions.cancel("a", "t", "", ""))
+    cancelling = asyncio.ensure_future(parts.cancels.cancel("a", "t", "", ""))
     await parts.settle()
     parts.store.let_through()
     assert not await cancelling
@@ -200,7 +206,7 @@ async def test_a_call_that_completes_before_the_cancel_took_effect_was_not_cance
 async def test_a_cancel_of_a_call_elsewhere_is_written_and_a_call_without_an_owner_is_taken() -> None:
     parts = Parts()
     call = parts.asked(here=False)
-    assert await parts.decisions.cancel("a", "t", "bob", "enough")
+    assert await parts.cancels.cancel("a", "t", "bob", "enough")
     assert parts.store.record(call).cancel_requested
     assert parts.taken == [call.entry.key]
 
@@ -209,14 +215,14 @@ async def test_a_call_that_has_ended_cannot_be_cancelled() -> None:
     parts = Parts()
     call = parts.running("pay")
     parts.finish(call)
-    assert not await parts.decisions.cancel("a", "t", None, "")
+    assert not await parts.cancels.cancel("a", "t", None, "")
     assert parts.taken == []
 
 
 async def test_a_request_for_a_call_of_another_process_goes_there() -> None:
     parts = Parts()
     call = parts.running("pay")
-    cancelling = asyncio.ensure_future(parts.decisions.cancel("a", "t", "", "enough"))
+    cancelling = asyncio.ensure_future(parts.cancels.cancel("a", "t", "", "enough"))
     await parts.settle()
     parts.ending.let_go(call, Fenced("in other hands"))
     assert await cancelling
@@ -226,24 +232,24 @@ async def test_a_request_for_a_call_of_another_process_goes_there() -> None:
 async def test_an_unknown_call_and_a_name_of_several_calls_are_errors() -> None:
     parts = Parts()
     with pytest.raises(NotFound):
-        await parts.decisions.cancel("none", None, None, "")
+        await parts.cancels.cancel("none", None, None, "")
     parts.pending("pay", thread="t1")
     parts.pending("pay", thread="t2")
     with pytest.raises(UsageError):
-        await parts.decisions.cancel("a", None, None, "")
+        await parts.cancels.cancel("a", None, None, "")
 
 
 async def test_a_call_that_is_not_durable_yet_is_not_there() -> None:
     parts = Parts()
     call = parts.admitted("pay")
     parts.live.add(call)
-    assert await parts.decisions.find_live("a", "t", "") is None
+    assert await parts.cancels.find_live("a", "t", "") is None
 
 
 async def test_a_name_that_is_live_once_and_stored_twice_needs_its_thread() -> None:
     parts = Parts()
     live, other = parts.pending("pay", thread="t1"), parts.pending("pay", thread="t2")
     parts.live.remove(other)
-    assert await parts.decisions.find_live("a", "t1", None) is live
+    assert await parts.cancels.find_live("a", "t1", None) is live
     with pytest.raises(UsageError):
-        await parts.decisions.find_live("a", None, None)
+        await parts.cancels.find_live("a", None, None)

@@ -10,6 +10,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.engine.drive.driver import Driver
+from clicket.engine.lifecycle.next_steps import NextSteps
 from clicket.engine.live_call import Call
 from clicket.errors import QueueFull
 
@@ -41,7 +42,7 @@ async def test_a_queue_that_is_full_after_a_wait_is_the_calls_own_error() -> Non
     def full(call: Call) -> None:
         raise QueueFull("full")
 
-    driver_of(parts, next_steps=Recorder(go_on=full)).go_on(call)
+    driver_of(parts, next_steps=Recorder(NextSteps, go_on=full)).go_on(call)
     with pytest.raises(QueueFull):
         await parts.ending.outcome(call)
     assert list(parts.live) == []

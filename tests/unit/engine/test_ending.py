@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
@@ -139,6 +140,17 @@ async def test_an_outcome_that_comes_after_another_owner_took_the_call_is_kept_a
     assert low.store.of(call).fence == stored.fence, "the new owner still owns it"
     assert (low.logged("release"), low.logged("ended")) == ([call], []), "the old owner's outcome does not count"
     assert (low.ending.superseded, list(low.live)) == ({}, [])
+
+
+async def test_a_lost_body_that_is_over_is_not_waited_for() -> None:
+    low = Lower(echo)
+    call = low.running("echo")
+    low.store.steal(call)
+    low.ending.supersede(call)
+    low.finish(call, "late")
+    await low.settle()
+    async with asyncio.timeout(PATIENCE):
+        await low.ending.stop_superseded(call)
 
 
 async def test_a_late_result_that_cannot_be_kept_does_not_keep_the_waiters(caplog: Any) -> None:

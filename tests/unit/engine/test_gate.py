@@ -8,6 +8,7 @@ from typing import Any
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
+from clicket.engine.inputs import Inputs
 from clicket.engine.live_call import Call
 from clicket.engine.slots.gate import SharedSlotGate
 from clicket.engine.slots.rates import Rates
@@ -53,6 +54,7 @@ class Parts:
         self.rates = Rates(self.low.store, self.low.registry, self.low.clock, self.low.phase)
         given: Any = slots
         inputs: Any = Recorder(
+            Inputs,
             slots_granted=lambda call: self.log.append(("start", call)),
             slots_refused=lambda call: self.log.append(("wait", call)),
             stopped_before_start=lambda call: self.log.append(("stopped", call)),

@@ -15,6 +15,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 from clicket import Condition, Policy, Rule, tool
 from clicket.engine.live_call import Call
 from clicket.engine.people.approvers import API_KEY, Approver
+from clicket.engine.people.audit import AuditLog
 from clicket.engine.people.grants import GRANT, Grants
 from clicket.engine.people.questions import ask_for_approval
 from clicket.errors import NotFound, UsageError
@@ -43,7 +44,7 @@ class Parts(Lower):
         async def kept(who: str, what: str, **details: Any) -> None:
             self.audited.append((who, what, details))
 
-        audit: Any = Recorder(kept=kept, jot=lambda who, what, **more: self.audited.append((who, what, more)))
+        audit: Any = Recorder(AuditLog, kept=kept, jot=lambda who, what, **more: self.audited.append((who, what, more)))
         self.grants = Grants(self.store, self.clock, audit, retention=3_600.0)
         self.number = 0
 

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
+from clicket.engine.actions.cancels import Cancels
 from clicket.engine.actions.handles import CallHandle, Handles
-from clicket.engine.cache.kept_outcomes import KeptOutcomes
 from clicket.engine.journal import Fenced
 from clicket.engine.records.stored_calls import POLL_FIRST, Closed
 from clicket.errors import NotFound, StoreUnavailable
@@ -40,10 +40,9 @@ class Parts(Lower):
                 raise StoreUnavailable("away")
             return True
 
-        decisions: Any = Recorder(find_live=find_live, cancel=cancel)
+        cancels: Any = Recorder(Cancels, find_live=find_live, cancel=cancel)
         self.stored_calls = self.core.stored_calls
-        kept = KeptOutcomes(self.store, self.clock, retention=0.0)
-        self.handles = Handles(self.core, self.ending, decisions, kept)
+        self.handles = Handles(self.core, self.ending, cancels)
 
 
 class Reader:

@@ -7,9 +7,13 @@ from typing import Any
 import msgspec
 from tests.unit.engine.fakes import Recorder
 
+from clicket.engine.fleet.capacity import Capacity
+from clicket.engine.fleet.claimer import WorkClaimer
 from clicket.engine.fleet.offers import Offers
+from clicket.engine.inputs import Inputs
 from clicket.kernel import State
 from clicket.model import Event, dump_unit, rows_of
+from clicket.ports import Bus as _Bus
 from clicket.testing import StepClock
 
 
@@ -17,7 +21,7 @@ class Bus(Recorder):
     """Messages, of which those about room are kept."""
 
     def __init__(self, told: list[Any]) -> None:
-        super().__init__(me=9, trouble=None)
+        super().__init__(_Bus, me=9, trouble=None)
         self._told = told
 
     def post(self, kind: str, key: int, *, body: bytes, **_: Any) -> None:
@@ -33,10 +37,10 @@ class Parts:
         self.told: list[Any] = []
         """What other processes were told of the room here."""
         self.bus: Any = Bus(self.told)
-        self.claimer: Any = Recorder(has_more=False, has_room=lambda tool: tool == "t" and self.room > 0)
+        self.claimer: Any = Recorder(WorkClaimer, has_more=False, has_room=lambda tool: tool == "t" and self.room > 0)
         self.clock = StepClock()
-        capacity: Any = Recorder(offered=lambda: {"t": self.room})
-        inputs: Any = Recorder(offered=self._start)
+        capacity: Any = Recorder(Capacity, offered=lambda: {"t": self.room})
+        inputs: Any = Recorder(Inputs, offered=self._start)
         self.offers = Offers(self.bus, self.clock, self.claimer, capacity, inputs)
 
     def _start(self, stored: Any) -> bool:

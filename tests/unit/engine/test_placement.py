@@ -7,11 +7,12 @@ from typing import Any
 from tests.unit.engine.fakes import Recorder
 
 from clicket.engine.fleet.placement import ROOM_EVERY, Placement
+from clicket.model.ports import Bus
 from clicket.testing import StepClock
 
 
 def placement() -> tuple[Placement, Any, StepClock]:
-    bus: Any = Recorder(me=1, trouble=None)
+    bus: Any = Recorder(Bus, me=1, trouble=None)
     clock = StepClock()
     return Placement(bus, clock), bus, clock
 

@@ -10,10 +10,13 @@ from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.engine.executors.stopping import attempt_of, is_abandoned, keep_late, stop
+from clicket.engine.lifecycle.handover import HandOver
+from clicket.engine.lifecycle.parking import Parking
 from clicket.engine.lifecycle.running import Running
 from clicket.engine.live_call import Call
 from clicket.engine.local.loop_share import LoopShare
 from clicket.engine.local.tasks import Tasks
+from clicket.engine.slots.gate import SharedSlotGate
 from clicket.errors import QueueFull
 from clicket.kernel import State
 from clicket.model.config import Limits
@@ -44,9 +47,9 @@ class Parts(Lower):
         self.ran: list[Call] = []
         self.parked: list[Call] = []
         self.body = self._body
-        core = self.with_core(gate=Recorder(admits=lambda call: self.admits, release=self.release))
-        handover: Any = Recorder(end_stopped=self._end_stopped)
-        parking: Any = Recorder(park=self.parked.append)
+        core = self.with_core(gate=Recorder(SharedSlotGate, admits=lambda call: self.admits, release=self.release))
+        handover: Any = Recorder(HandOver, end_stopped=self._end_stopped)
+        parking: Any = Recorder(Parking, park=self.parked.append)
         share = LoopShare(self.clock.monotonic)
         share.over_at = float("inf")
         self.running_part = Running(core, self.ending, handover, self.stopping_part(), parking, share, self.tasks)

@@ -18,6 +18,7 @@ from clicket.engine.fleet.worker_list import (
     set_worker_state,
     sweep_lost_workers,
 )
+from clicket.engine.inputs import Inputs
 from clicket.errors import Conflict, NotFound, StoreUnavailable
 from clicket.model.worker import WorkerRole, WorkerState
 from clicket.ports import Owner, Presence
@@ -58,7 +59,7 @@ class Parts:
 
     def make(self, owner: Owner = ME, role: WorkerRole = "worker") -> WorkerEntry:
         who = Identity(owner=owner, id=worker_id(owner), role=role, labels=("gpu",))
-        inputs: Any = Recorder(worker_is=self.states.append)
+        inputs: Any = Recorder(Inputs, worker_is=self.states.append)
         return WorkerEntry(
             self.store, self.clock, who, load=lambda: self.load, inputs=inputs,
             spawn=lambda work: self.tasks.append(asyncio.ensure_future(work)),

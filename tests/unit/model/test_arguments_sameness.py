@@ -1,9 +1,10 @@
-"""Equal arguments, their fingerprints, and the fast path for a few scalars."""
+"""Equal arguments, what stands for them in a hash, and the fast path for a few scalars."""
 
 from __future__ import annotations
 
+import json
 import math
-from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from tests.unit.model.arguments_kit import JSON, MB, OBJECTS, TEXT, Colour, Leve
 
 import clicket.model.arguments
 from clicket.errors import InvalidInput
-from clicket.model.arguments import fingerprint
+from clicket.model.arguments import weigh
 from clicket.model.codec import canonical, json_pointer
 
-# Sameness and fingerprints.
+# Sameness.
 
 
 @given(OBJECTS)
@@ -61,18 +62,27 @@ def cycle() -> dict[str, Any]:
     ['{"a": 1}', b"\xff\xfe", "\ud800", {"a": 1}, object(), {"a": "\ud800"}, None, cycle(), {"n": 10**5000}, {(1,): 1}],
     ids=[*"abcdefghij"],
 )
-def test_a_fingerprint_never_fails_and_never_reveals_its_input(given: Any) -> None:
-    kept = fingerprint(given)
-    assert set(kept) == {"size", "sha256"}
-    assert kept == fingerprint(given), "the same again"
-    assert len(kept["sha256"]) == 64
-    assert kept["size"] > 0
+def test_arguments_can_always_be_weighed(given: Any) -> None:
+    size, raw = weigh(given)
+    assert (size, raw) == weigh(given), "the same again"
+    assert size > 0
 
 
-def test_a_fingerprint_is_of_the_bytes_as_they_were_sent() -> None:
-    assert fingerprint('{"a": 1}') == {"size": 8, "sha256": sha256(b'{"a": 1}').hexdigest()}
-    assert fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1}), "a mapping has no order"
-    assert fingerprint({"a": "\ud800"}) != fingerprint({"a": "\ud801"})
+@given(OBJECTS)
+def test_equal_arguments_weigh_the_same_as_text_and_as_a_mapping(value: dict[str, Any]) -> None:
+    turned = dict(reversed(value.items()))
+    text = json.dumps(turned, indent=1)
+    assert weigh(value) == weigh(MappingProxyType(turned)) == weigh(text) == weigh(text.encode())
+
+
+def test_what_is_not_valid_json_stands_for_itself() -> None:
+    assert weigh('{"a": 1, "a": 1}') == (16, b'{"a": 1, "a": 1}'), "a key appears twice"
+    assert weigh(b"\xff") == (1, b"\xff")
+    assert weigh("[1]") != weigh("[1 ]")
+    assert weigh({"a": "\ud800"}) != weigh({"a": "\ud801"})
+    assert weigh(None) == weigh("") == weigh({}), "no arguments"
+    long = "[" + "1," * (MB // 2) + "1]"
+    assert weigh(long) == (len(long), long.encode()[:MB]), "of a big text the beginning"
 
 
 def test_pointers_are_written_as_the_rfc_says() -> None:

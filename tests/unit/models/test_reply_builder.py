@@ -12,12 +12,12 @@ from tests.unit.models.kit import adds_up, asks
 
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatReply, Delta
+from clicket.model.text.server_sent_events import EventParser
 from clicket.models.anthropic_reply import BlockReader
 from clicket.models.error_translation import Endpoint
 from clicket.models.openai_reply import ChatReader
 from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
-from clicket.models.server_sent_events import EventParser
 from clicket.models.transcript import Names
 
 ENDPOINT = Endpoint("test", "m", "KEY", None, None)
@@ -63,8 +63,8 @@ def over_the_wire(data: st.DataObject, events: list[Any]) -> list[Any]:
     parser, got = EventParser(), []
     size = data.draw(st.integers(1, 40))
     for at in range(0, len(sent), size):
-        got += [json.loads(text) for _, text in parser.feed(sent[at : at + size])]
-    return [*got, *(json.loads(text) for _, text in parser.end())]
+        got += [json.loads(event.data) for event in parser.feed(sent[at : at + size])]
+    return [*got, *(json.loads(event.data) for event in parser.end())]
 
 
 @given(text=TEXT, thought=TEXT, calls=CALLS, data=st.data())
@@ -156,7 +156,7 @@ def test_calls_that_are_never_named_keep_their_arguments() -> None:
 
 
 def test_a_line_without_end_is_not_kept() -> None:
-    parser = EventParser()
+    parser = EventParser(32 * 1024 * 1024)
     with pytest.raises(ValueError, match="a line of more than"):
         for _ in range(40):
             list(parser.feed(b"x" * 1024 * 1024))

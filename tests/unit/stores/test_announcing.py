@@ -10,7 +10,7 @@ from tests.unit.engine.fakes import Recorder
 from clicket.kernel import State
 from clicket.model import dump_unit
 from clicket.ports import Append
-from clicket.stores.announcing import Announcer
+from clicket.stores.announcing import Announcer, Outbox
 from clicket.stores.bus import BusMessage
 from clicket.testing.store_kit import creation, news
 
@@ -23,7 +23,7 @@ class Parts:
         self.sealed: list[tuple[int, list[tuple[str, int]], int]] = []
         self.waiting: list[BusMessage] = []
         self.fits = fits
-        bus: Any = Recorder(me=ME, post=self.post, seal=self.seal)
+        bus: Any = Recorder(Outbox, me=ME, post=self.post, seal=self.seal)
         self.announcer = Announcer(bus, encloses=encloses)
 
     def post(self, kind: str, key: int, to: int = 0, body: bytes = b"", *, soon: bool = True) -> None:

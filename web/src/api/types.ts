@@ -767,6 +767,7 @@ export interface TurnDocument {
   usage?: Usage;
   error?: string;
   id?: string;
+  heard?: string[];
   message?: string;
   code?: string;
   plan?: Plan | null;

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from clicket.engine.actions.handles import MOST_TRIES, CallHandle, Handles
+from clicket.engine.actions.handles import CallHandle, Handles
+from clicket.engine.actions.repeated_calls import MOST_TRIES, RepeatedCalls
 from clicket.engine.core import Core
 from clicket.engine.executors import stop
 from clicket.engine.journal import Fenced
@@ -30,10 +31,19 @@ _CLOSED = "the runtime was closed"
 
 
 class NestedCallMaker:
-    def __init__(self, core: Core, admission: Admission, ending: Ending, handles: Handles, runner: Runner) -> None:
+    def __init__(
+        self,
+        core: Core,
+        admission: Admission,
+        ending: Ending,
+        handles: Handles,
+        repeated: RepeatedCalls,
+        runner: Runner,
+    ) -> None:
         self._admission = admission
         self._ending = ending
         self._handles = handles
+        self._repeated = repeated
         self._runner = runner
         self._phase = core.phase
         self._waits: dict[Call, int] = {}
@@ -69,12 +79,12 @@ class NestedCallMaker:
         """A new call, or the one that an earlier attempt made. Raises `Conflict` if that one was another."""
         may_repeat = parent.entry.attempts > 1
         if may_repeat:
-            known = await self._handles.repeated(request, parent.caller)
+            known = await self._repeated.running(request, parent.caller)
             if known is not None:
                 return known
         admission = self._admission
         call = None
-        origin = msgspec.structs.replace(parent.origin, within=parent.entry.tool)
+        origin = msgspec.structs.replace(parent.origin, within=parent.entry.tool, maker=None)
         if denied:
             call = admission.take(request, origin, denied=denied, may_repeat=may_repeat)
         else:
@@ -85,7 +95,7 @@ class NestedCallMaker:
             await self._ending.created(call)
         except (Duplicate, Fenced) as refused:
             try:
-                return await self._handles.taken(request, parent.caller)
+                return await self._repeated.taken(request, parent.caller)
             except NotFound:
                 if isinstance(refused, Fenced) or not tries:
                     raise

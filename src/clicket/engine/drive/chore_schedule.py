@@ -18,7 +18,7 @@ from clicket.engine.lifecycle.credential_waits import LOOK_EVERY as CREDENTIALS_
 from clicket.engine.lifecycle.credential_waits import CredentialWaits
 from clicket.engine.lifecycle.due_calls import FIRST_LOOK, LOOK_EVERY, DueCalls
 from clicket.engine.local.background import Background
-from clicket.engine.recovery.chores import LISTEN_EVERY, SWEEP_EVERY, Chores
+from clicket.engine.recovery.chores import LISTEN_EVERY, SWEEP_EVERY, Chores, Sweeps
 from clicket.safety.credentials import Connecting
 
 __all__ = ["schedule_chores"]
@@ -28,6 +28,7 @@ def schedule_chores(
     background: Background,
     core: Core,
     chores: Chores,
+    sweeps: Sweeps,
     entry: WorkerEntry,
     offers: Offers,
     sessions: SessionPlaces,
@@ -41,7 +42,7 @@ def schedule_chores(
     background.every(core.limits.lease / 3, "worker", entry.renew, while_closing=True)
     background.every(core.limits.lease, "recover", chores.recover)
     background.every(LOOK_EVERY, "due calls", due_calls.look, first=FIRST_LOOK)
-    background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
+    background.every(SWEEP_EVERY, "sweep", sweeps.sweep_all)
     background.every(SWEEP_EVERY, "cache", core.caching.sweep)
     background.every(ROOM_EVERY, "room", offers.tell_room)
     background.every(SWEEP_EVERY, "sessions", sessions.sweep)

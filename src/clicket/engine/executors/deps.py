@@ -66,10 +66,6 @@ class Deps:
 
     # What is missing.
 
-    def made_for(self, tool: Tool) -> bool:
-        """Do the factories make all that the tool needs?"""
-        return self.factories.keys() >= set(tool.traits.deps)
-
     def missing(self, call: Call) -> list[str]:
         """The deps that the call must have, and that this process does not have. A child process gets none of a run's."""
         tool, own = call.required_tool(), call.origin.deps

@@ -121,6 +121,10 @@ class TurnLog:
         self._journal.record(self.entry, "note", {"text": text})
         await self._journal.flush(self.entry)
 
+    async def catch_up(self) -> None:
+        """Read what other processes wrote into the turn: a stop among it takes effect, and `entry.fenced` says if another one owns it."""
+        await self._journal.flush(self.entry)
+
     async def flush(self) -> None:
         """Wait until everything written so far is durable."""
         if not self.entry.is_idle:

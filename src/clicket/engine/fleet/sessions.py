@@ -22,10 +22,9 @@ from clicket.model.codec import canonical
 from clicket.model.ports import Append, CallRow, Clock, Records, Stored
 from clicket.tools import Registry, Tool
 
-__all__ = ["SESSION_LOST", "SessionPlaces"]
+__all__ = ["SessionPlaces"]
 
 logger = logging.getLogger("clicket.engine")
-SESSION_LOST = "session_lost"
 SESSION = "session"
 """The kind of the documents; the key has the tool, the caller and the thread."""
 _NOTED_FOR = 60.0

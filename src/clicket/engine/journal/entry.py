@@ -42,6 +42,8 @@ class Entry:
     """A call of one of clicket's own parts, such as an agent's turn."""
     unless: tuple[str, str] | None = None
     """The document that must not be there when the call is created, as in `Append.unless`."""
+    maker: Entry | None = None
+    """The call that makes it, as in `Append.maker`."""
 
     # The call's row in the store.
     key: int = 0
@@ -118,6 +120,11 @@ class Entry:
             for event in self.events
             if event.type == "stage_ended"
         }
+
+    @property
+    def sent(self) -> tuple[int, int, int]:
+        """Its row once the store has all that was handed to it, as in `Append.maker`."""
+        return self.key, self.durable if self.inflight is None else self.inflight.last, self.fence
 
     @property
     def has_staged(self) -> bool:

@@ -111,7 +111,7 @@ class Journal(Staging):
             at = created_at
         find, authorize, validate = stages.values()
         unit = Start(
-            created, arguments, created_at, find.duration, authorize.duration, validate.duration, at, 1, self._worker, self._host
+            created, arguments, created_at, find.duration, authorize.duration, validate.duration, at, 1, self.worker, self._host
         )  # fmt: skip
         entry.opening = None
         entry.seq = 7
@@ -122,6 +122,8 @@ class Journal(Staging):
         entry.inflight = change = Append(entry, 0, entry.fence, unit, _RUNNING, group=self.groups)
         if entry.unless is not None:
             change.unless = entry.unless
+        if entry.maker is not None:
+            change.maker = entry.maker.sent
         append = self._append
         append(change, self._plain_done)
 
@@ -245,8 +247,10 @@ class Journal(Staging):
         change = Append(
             entry, entry.seq - length, entry.fence, unit, entry.state, entry.ended_at,
             entry.stats, entry.key, entry.waiting_for, entry.owned, False, entry.artifacts, entry.cache_use, entry.claims, entry.to,
-            entry.queue, entry.unless, self.groups,
+            entry.queue, entry.unless, None, self.groups,
         )  # fmt: skip
+        if entry.maker is not None and not entry.durable:
+            change.maker = entry.maker.sent
         if entry.artifacts:
             entry.artifacts = ()  # sent once, so that no size is counted twice
         if entry.stats is not None:  # a late result must not count the outcome again
@@ -295,7 +299,7 @@ class Journal(Staging):
             self._send(entry, ())
 
     def _on_refused(self, entry: Entry, change: Append, error: ClicketError) -> None:
-        if isinstance(error, Stale):
+        if isinstance(error, Stale) and change.expect:
             self._spawn(self._rebase(entry, change))
         elif self.closed or isinstance(error, Duplicate | Unstorable) or change.expect == 0:
             self._give_up(entry, error)

@@ -24,7 +24,7 @@ class Staging:
 
     def __init__(self, clock: Clock, worker: str = "", host: str = "") -> None:
         self._now = clock.now
-        self._worker = worker
+        self.worker = worker
         self._host = host
         self._edges = CALL.edges
 
@@ -83,7 +83,7 @@ class Staging:
             self.advance(entry, State.INITIALIZING)
         self.advance(entry, State.RUNNING)
         entry.attempts += 1
-        self.record(entry, "attempt_started", attempt_data(entry.attempts, self._worker, self._host))
+        self.record(entry, "attempt_started", attempt_data(entry.attempts, self.worker, self._host))
         if entry.started_at is None:
             entry.started_at = entry.last_at
 

@@ -71,8 +71,9 @@ class Admission:
         if may_repeat and request.id:
             unless = place_of(request.id, request.thread, origin.caller)
         entry = Entry(
-            request.id or made, request.thread, origin.caller, request.tool, now(), request.priority, False, unless
-        )
+            request.id or made, request.thread, origin.caller, request.tool, now(), request.priority, False, unless,
+            origin.maker,
+        )  # fmt: skip
         call = Call(entry, request, origin, monotonic(), made, request.arguments, in_callers_task, True)
         try:
             self._admit(call, None, True)
@@ -132,7 +133,17 @@ class Admission:
         unless = None
         if may_repeat and request.id:
             unless = place_of(request.id, request.thread, caller)
-        entry = Entry(request.id or made, request.thread, caller, request.tool, now, request.priority, internal, unless)
+        entry = Entry(
+            request.id or made,
+            request.thread,
+            caller,
+            request.tool,
+            now,
+            request.priority,
+            internal,
+            unless,
+            origin.maker,
+        )
         call = Call(entry, request, origin, self._monotonic(), made, request.arguments, in_callers_task, hub_checked)
         if trial is not None:
             call.hold_trial(trial)

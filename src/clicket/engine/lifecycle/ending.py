@@ -163,8 +163,10 @@ class Ending:
 
     async def stop_superseded(self, call: Call) -> None:
         """Stop the body of a superseded call, and wait until it is over, or is abandoned because it does not stop."""
-        stop(call, "shutdown", "the call was lost, and is continued anew")
-        await asyncio.shield(self.superseded[call])
+        over = self.superseded.get(call)
+        if over is not None:  # else it ended before this began
+            stop(call, "shutdown", "the call was lost, and is continued anew")
+            await asyncio.shield(over)
 
     def _body_over(self, call: Call) -> None:
         over = self.superseded.pop(call, None)

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from clicket.engine.core import Core
-from clicket.engine.executors import LentCredentials, Stopped, backoff, describe
+from clicket.engine.executors import Stopped, backoff, describe
 from clicket.engine.executors.sink import context_for
 from clicket.engine.executors.thread_sink import ThreadSink
 from clicket.engine.lifecycle.ending import Ending
@@ -51,7 +51,6 @@ class Reconciling:
         core: Core,
         ending: Ending,
         runner: Runner,
-        credentials: LentCredentials,
         thread_pool: ThreadPool,
         chance: random.Random,
     ) -> None:
@@ -60,10 +59,8 @@ class Reconciling:
         self._pipeline = core.pipeline
         self._ending = ending
         self._runner = runner
-        self._credentials = credentials
         self._thread_pool = thread_pool
         self._chance = chance
-        self._worker = core.queues.worker
         self._inputs = core.inputs
         self._spawn = core.spawn
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -116,7 +113,7 @@ class Reconciling:
             async with self._slots:
                 if not self._is_here(call):
                     return None
-                self._journal.record(entry, "reconcile_started", {**place, "worker": self._worker})
+                self._journal.record(entry, "reconcile_started", {**place, "worker": self._journal.worker})
                 await self._journal.flush(entry)
                 found, error = await self._ask(call)
             if not self._is_here(call):
@@ -149,13 +146,8 @@ class Reconciling:
         seconds = tool.options.timeout or _TIMEOUT
         assert check is not None
         sink.begin(seconds)
-        if tool.options.credentials:
-            try:
-                await self._credentials.lend(call)
-            except ClicketError as error:
-                return None, error
         try:
-            await self._runner.lend_deps(call)
+            await self._runner.lend(call)
         except (ClicketError, Stopped) as error:
             return None, error
         doubt = CallInDoubt(

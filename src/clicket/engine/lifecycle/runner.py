@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import to_builtins
@@ -24,7 +24,7 @@ from clicket.engine.executors.processes import ProcessPool
 from clicket.engine.executors.ray.cluster import Cluster
 from clicket.engine.executors.ray_lane import RayLane
 from clicket.engine.executors.retry import backoff, describe, transient
-from clicket.engine.executors.sink import CallSink, SinkParts, gave_token
+from clicket.engine.executors.sink import CallSink, SinkParts, context_for, gave_token
 from clicket.engine.executors.stopping import (
     Parked,
     Stopped,
@@ -38,16 +38,20 @@ from clicket.engine.executors.thread_lane import ThreadLane
 from clicket.engine.executors.tracebacks import log_failure, traceback_of
 from clicket.engine.inputs import Inputs
 from clicket.engine.live_call import Call
-from clicket.errors import CredentialMissing, UsageError
+from clicket.errors import CredentialMissing, StoreUnavailable, UsageError
 from clicket.kernel import State
+from clicket.model.ports import sleep
 from clicket.safety.vault import hide_error, hide_text
 from clicket.system.bridge import ThreadPool, fulfil
 from clicket.tools import Options, Pending, Tool
+from clicket.tools.protocol import EndsItsCalls
 from clicket.tools.question import InputNeeded
 
 __all__ = ["Bodies", "Runner"]
 
 _RUNNING = State.RUNNING
+_AGAIN = 1.0
+"""Seconds until a store is asked again that did not answer."""
 _PARKED = {
     AfterAttempt.WAIT_FOR_CREDENTIAL: "credential",
     AfterAttempt.ASK_PERSON: "input",
@@ -85,9 +89,11 @@ class Runner:
         self._clock = journal.clock
         self._clocks = clocks
         self._chance = chance
+        self._spawn = spawn
+        self._does_not_stop = inputs.does_not_stop
         on_returned = inputs.returned_late
         self._loop = LoopLane(
-            clocks, make_sink=self.sink_of, abandon=inputs.does_not_stop, on_returned=on_returned, spawn=spawn
+            clocks, make_sink=self.sink_of, abandon=self._abandon, on_returned=on_returned, spawn=spawn
         )
         self._begin = self._loop.begin
         self._processes = ProcessLane(bodies.processes, clocks, deps.factories, make_sink=self.sink_of)
@@ -174,7 +180,7 @@ class Runner:
                     if tool.options.credentials:
                         await self._lend(call)
                     if begun is None and self._deps.in_use and self._deps.concern(call, tool):
-                        await self.lend_deps(call)
+                        await self._lend_deps(call)
                     call.output = await (lane(call, tool) if begun is None else self._loop.guarded(call, tool, begun))
                     if call.output is None and tool.options.external:
                         call.output = _left_open(attempt_of(call).sink)
@@ -191,12 +197,39 @@ class Runner:
         finally:
             (self._ray if call.plan.lane == "ray" else self._processes).release(call)
 
+    def _abandon(self, call: Call) -> None:
+        """The body did not stop in its grace: the call ends without it."""
+        goes_on_elsewhere = call.stopping == "shutdown" or call.entry.fenced
+        if call.required_tool().traits.ends_its_calls and not call.ending and not goes_on_elsewhere:
+            self._spawn(self._abandon_without_calls(call))
+        else:
+            self._does_not_stop(call)
+
+    async def _abandon_without_calls(self, call: Call) -> None:
+        """The calls that the body made end before it: once its own end is on record, no process would look for them."""
+        tool = cast("EndsItsCalls", call.required_tool())
+        ctx = context_for(call, self.sink_of(call))
+        while not self._journal.closed:  # else the next process ends them: the stop is on record
+            try:
+                await tool.end_calls(call.bound, ctx)
+            except StoreUnavailable:
+                await sleep(self._clock, _AGAIN)
+            else:
+                self._does_not_stop(call)
+                return
+
     async def _lend(self, call: Call) -> None:
         await self._credentials.lend(call)
         if call.stopping is not None:
             raise Stopped(call.stopping)
 
-    async def lend_deps(self, call: Call) -> None:
+    async def lend(self, call: Call) -> None:
+        """Give the attempt the tokens and the deps that its tool declares."""
+        if call.required_tool().options.credentials:
+            await self._credentials.lend(call)
+        await self._lend_deps(call)
+
+    async def _lend_deps(self, call: Call) -> None:
         """Wait for factories, unless the call is stopped meanwhile."""
         making = self._deps.begin(call)
         if making:

@@ -62,7 +62,7 @@ def faults_of(call: Call) -> int:
 
 
 def _ended_in(call: Call, without: tuple[str, ...]) -> int:
-    """How many attempts ended with an error whose code is none of `without`, and were followed by another."""
+    """How many attempts ended with an error whose code is not in `without`, and were followed by another."""
     retrying = (
         e.data.get("error") for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
     )

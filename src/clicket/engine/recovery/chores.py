@@ -3,7 +3,7 @@
 - `read_signals`: read cancels and decisions that other processes wrote into calls of this one; claim waiting calls (`claimer.py`)
 - `recover`: take over calls of dead owners; release calls that the store says are ours but that are not tracked here; let go of
   waiting calls that another process has taken over
-- `sweep_all`: remove ended calls that retention no longer keeps, and old outcomes; close idle sessions of tools
+- `Sweeps.sweep_all`: remove ended calls that retention no longer keeps, and old outcomes; close idle sessions of tools
 
 Chores elsewhere: `Store.renew` renews the lease, `Caching.sweep` removes cached results, `runtime/agent_host.py` removes idle
 threads of agents.
@@ -24,7 +24,7 @@ from clicket.errors import ClicketError
 from clicket.model.ports import Keep, OnRemove, Stored, Sweep, agree, sleep
 from clicket.tools import session_key
 
-__all__ = ["Chores"]
+__all__ = ["Chores", "Sweeps"]
 
 logger = logging.getLogger("clicket.engine")
 LISTEN_EVERY = 0.25
@@ -45,24 +45,17 @@ def next_step(calls: int, seconds: float) -> int:
 
 
 class Chores:
-    def __init__(self, core: Core, ending: Ending, recovery: Recovery, kept: KeptOutcomes) -> None:
+    """Signals of other processes, and who owns which call."""
+
+    def __init__(self, core: Core, ending: Ending, recovery: Recovery) -> None:
         self._store = core.store
-        self._clock = core.clock
-        self._registry = core.registry
         self._live = core.live
         self._claimer = core.claimer
         self._signals = core.signals
-        self._retention = core.retention
-        self._costs = core.costs
         self._phase = core.phase
         self._spawn = core.spawn
         self._ending = ending
         self._recovery = recovery
-        self._kept = kept
-        self.before_removal: list[OnRemove] = [kept.keep]
-        """Called with calls that a sweep is about to remove."""
-        self.keeps: Callable[[list[Stored]], Awaitable[Collection[int]]] | None = None
-        """Which of them must stay, by their keys; None: none."""
         self._strays: frozenset[int] = frozenset()
         self._lost: frozenset[int] = frozenset()
         self._listening = False
@@ -135,7 +128,22 @@ class Chores:
             await self._store.hand_back(sorted(lost))
         self._strays = strays - lost
 
-    # Retention.
+
+class Sweeps:
+    """Retention: ended calls that it no longer keeps are removed."""
+
+    def __init__(self, core: Core, kept: KeptOutcomes) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._registry = core.registry
+        self._live = core.live
+        self._costs = core.costs
+        self._retention = core.retention
+        self._kept = kept
+        self.before_removal: list[OnRemove] = [kept.keep]
+        """Called with calls that a sweep is about to remove."""
+        self.keeps: Callable[[list[Stored]], Awaitable[Collection[int]]] | None = None
+        """Which of them must stay, by their keys; None: none."""
 
     def keep(self, since: float | None = None) -> Keep:
         """The runtime's bounds; `since` replaces the configured age."""

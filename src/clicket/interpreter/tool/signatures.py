@@ -59,7 +59,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
         return line[: min(end + 1, _MAX_SUMMARY)]
 
     def entry(self) -> dict[str, Any]:
-        """As the program's `tools` takes it. A parameter whose name is none of Python's is passed with `**{…}`."""
+        """As the program's `tools` takes it. A parameter whose name Python does not allow is passed with `**{…}`."""
         ordered = [(each.name, each.type, each.default) for each in self.parameters if _is_name(each.name)]
         return {
             "name": self.name,

@@ -74,8 +74,9 @@ class AgentHost(Protocol):
         """This host for calls about which a person decides, whatever the policy allows; what it denies is denied."""
         ...
 
-    def within(self, tool: str) -> AgentHost:
-        """This host for calls that a running call of this tool makes: they may be of the tools that are lent to it."""
+    def within(self, tool: str, maker: Any = None) -> AgentHost:
+        """This host for calls that a running call of this tool makes: they may be of the tools that are lent to it. `maker`: that call, as
+        the journal has it. `Stale`: another process wrote to it, or what it recorded is not in the store, so the call was not made."""
         ...
 
     # Deps: values of this process for tools.
@@ -111,7 +112,7 @@ class AgentHost(Protocol):
         ...
 
     def offer(self, name: str) -> ToolOffer | None:
-        """One tool of the runtime, listed or not, under the name by which models know it; None: there is none of this name."""
+        """One tool of the runtime, listed or not, under the name by which models know it; None: no tool has this name."""
         ...
 
     async def ranked_tools(self, query: str, among: Collection[str], limit: int) -> list[str]:

@@ -9,6 +9,7 @@ Laws that every store keeps, and the contract suite checks:
  6. A call ends once. An append to an ended call adds its events and artifacts, and changes nothing else: not the state, not the time of
     the end, not what was counted. An append for a call that was removed is stale.
  7. A creating append that finds the identity free also finds every document that was written before the removal of the call that had it.
+ 8. A call that another one makes is created only while that one is as its owner knows it (`Append.maker`), and under way.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ _CLOCK_SLACK = 60.0
 
 
 class Stale(ClicketError):
-    """The call moved on since the writer looked: another process wrote to it."""
+    """The call, or the one that makes it (`Append.maker`), moved on since the writer looked: another process wrote to it."""
 
     code = "stale"
 
@@ -210,6 +211,10 @@ class Append(msgspec.Struct):
     """The queue in which the call waits from now on while it has no owner. Empty: the one that it had, or the one of its tool's name."""
     unless: tuple[str, str] | None = None
     """Kind and key of a document. A creating append is refused as a duplicate if there is such a document; others do not look."""
+    maker: tuple[int, int, int] | None = None
+    """Key, last number and fence of the call that makes this one, as its owner knows it. A creating append is refused as stale if they are
+    others by then, or if that call has ended: so what a call makes comes after all that its owner has handed over, and after nothing
+    that another process wrote into it, and a former owner makes no more calls."""
     group: bool = True
     """Several calls are under way, so a store whose commits cost more than their rows collects the appends of one iteration of the loop
     into one commit. False: the append may be written, and `done` called, before `append` returns."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from clicket.engine import Engine
-from clicket.engine.actions.decisions import Answer
+from clicket.engine.actions.decision_checks import Answer
 from clicket.engine.people.approvers import Approver
 from clicket.engine.stages import check_schema
 from clicket.model import Arguments

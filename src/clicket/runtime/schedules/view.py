@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 import msgspec
 
 from clicket.engine import Engine
-from clicket.engine.actions.decisions import examine
+from clicket.engine.actions.decision_checks import examine
 from clicket.engine.live_call import Origin
 from clicket.engine.stages import Policy
 from clicket.errors import NotFound, StoreUnavailable, ToolNotFound, UsageError, did_you_mean

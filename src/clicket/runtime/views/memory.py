@@ -43,7 +43,7 @@ class MemoryView:
         return await self._noted(fact, "memory.added", whose, by)
 
     async def edit(self, id: str, text: str, *, caller: str | None = None, by: str = "") -> Fact:
-        """Replace the text of a fact. `NotFound`: there is none of this id."""
+        """Replace the text of a fact. `NotFound`: no fact has this id."""
         whose, facts = self._facts(caller)
         return await self._noted(await facts.edit(id, text, by=by or whose or "program"), "memory.edited", whose, by)
 

@@ -20,5 +20,5 @@ def caller_of(issuer: str, subject: str) -> str:
 
 
 def subject_of(caller: str) -> str:
-    """The subject behind a caller; empty if the caller is none of a token."""
+    """The subject behind a caller; empty unless the caller was authenticated by a token."""
     return caller.removeprefix(_PREFIX).partition(":")[2] if caller.startswith(_PREFIX) else ""

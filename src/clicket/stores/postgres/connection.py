@@ -61,7 +61,7 @@ _MOST_PREPARED = 200
 
 
 class Hopeless(Lost):
-    """The server does not want us, or there is none of that name."""
+    """The server refused the connection for good, or no server has this name."""
 
     hopeless = True
 

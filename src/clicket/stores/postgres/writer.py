@@ -65,6 +65,7 @@ class _Unit(msgspec.Struct, gc=False):
     code: str | msgspec.UnsetType = msgspec.UNSET
     unless_kind: str | msgspec.UnsetType = msgspec.UNSET
     unless_hash: str | msgspec.UnsetType = msgspec.UNSET
+    maker: tuple[int, int, int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Use(msgspec.Struct, gc=False):
@@ -124,8 +125,8 @@ class Appender:
                 fit.append(number)
             else:
                 outcomes[number] = refusal
-        # All processes lock rows in one order; within a group only the order of one call's units can be seen.
-        fit.sort(key=lambda number: units[number][0].key if units[number][0].expect else 0)
+        # All processes lock rows in one order; within a group only the order of one call's units can be seen, and of those that it makes.
+        fit.sort(key=lambda number: _locks(units[number][0]))
         for group in _portions(units, fit):
             answers = await self._apply([units[number] for number in group], group, again)
             for number, answer in zip(group, answers, strict=True):
@@ -254,6 +255,13 @@ class Appender:
                 self._server.judge(connection)
 
 
+def _locks(change: Append) -> int:
+    """The key of the row that an append locks; 0: none that is there already."""
+    if change.expect:
+        return change.key
+    return 0 if change.maker is None else change.maker[0]
+
+
 def _refusal(change: Append, body: bytes) -> Unstorable | None:
     """Found here, it is one call's trouble; found by the server, it would be the whole group's."""
     texts = [
@@ -326,6 +334,7 @@ def _row(change: Append, body: bytes) -> _Unit:
         code=(change.ended_at is not None and error_code_in(change.unit)) or msgspec.UNSET,
         unless_kind=msgspec.UNSET if unless is None else unless[0],
         unless_hash=msgspec.UNSET if unless is None else document_hash(unless[1]),
+        maker=(change.expect == 0 and change.maker) or msgspec.UNSET,
     )
 
 

@@ -209,6 +209,7 @@ class Units:
         cache = None
         item = None
         unless = change.unless if is_new else None
+        maker = change.maker and [str(number) for number in change.maker] if is_new else None
         if change.artifacts:
             artifacts = [name for name, _ in change.artifacts]
             size += sum(size for _, size in change.artifacts)
@@ -220,6 +221,7 @@ class Units:
             repr(float(call.created_at)), size, str(change.key), max(min(call.priority, _MAX_EXACT), -_MAX_EXACT), change.owned,
             change.claim, change.signal, None if change.unit is None else str(change.expect + 1),
             None if ended_at is None else repr(ended_at), change.waiting_for, change.queue or None, hour, artifacts, cache, unless,
+            maker,
         )  # fmt: skip
         if stats is not None and ended_at is not None:
             values += (

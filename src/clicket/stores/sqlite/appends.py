@@ -27,6 +27,7 @@ _INSERT_UNLESS = (
     f"INSERT INTO {_CALL_COLUMNS} SELECT {_CALL_VALUES[1:-1]} "  # noqa: S608  # constants
     "WHERE NOT EXISTS (SELECT 1 FROM documents WHERE kind=? AND key=?) ON CONFLICT DO NOTHING"
 )
+_IS_AS = "SELECT 1 FROM calls WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
 _UPDATE_CALL = (
     "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,signal=0 "
     "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
@@ -67,7 +68,6 @@ class Appends:
     def apply(self, change: Append, body: bytes, count: Callable[[Append], None]) -> ClicketError | None:
         """The statements of one append. `count` is called if it ends its call."""
         execute = self._cursor.execute
-        call = change.call
         ended_at = change.ended_at
         expect, unit, state, size = change.expect, change.unit, change.state, len(body)  # a state is a str
         last = expect if unit is None else expect + unit.length
@@ -75,22 +75,9 @@ class Appends:
         ends = ended_at is not None and change.fence != -1
         size += sum(weight for _, weight in change.artifacts) if change.artifacts else 0
         if expect == 0:
-            owner = self.owner if change.owned and ended_at is None else None
-            row = (call.id, call.thread, call.caller, call.tool, state, last, change.fence, owner)
-            times = (change.waiting_for, call.created_at, ended_at)
-            request_id = request_id_in(unit)
-            code = None if ended_at is None else error_code_in(unit)
-            unless = change.unless or ()
-            execute(
-                _INSERT_UNLESS if unless else _INSERT_CALL,
-                (*row, call.priority, size, *times, in_row, request_id, code, *unless),
-            )
-            if self._changes() == 0:
-                return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
-            change.key = self._connection.last_insert_rowid()
-            period = call.created_at // PERIOD
-            if period != self.period or change.key > self._noted:
-                self._note_time(period, change.key)
+            refusal = self._create(change, size, in_row)
+            if refusal is not None:
+                return refusal
         else:
             key = change.key
             if change.fence == -1:
@@ -129,6 +116,29 @@ class Appends:
             self._apply_beside(change, ends=ends)
         if ends:
             count(change)
+        return None
+
+    def _create(self, change: Append, size: int, in_row: bytes | None) -> ClicketError | None:
+        execute = self._cursor.execute
+        call, ended_at = change.call, change.ended_at
+        if change.maker is not None and execute(_IS_AS, change.maker).fetchone() is None:
+            return Stale(f"the call that makes {call.id} was changed by another writer")
+        owner = self.owner if change.owned and ended_at is None else None
+        row = (call.id, call.thread, call.caller, call.tool, change.state, change.last, change.fence, owner)
+        times = (change.waiting_for, call.created_at, ended_at)
+        request_id = request_id_in(change.unit)
+        code = None if ended_at is None else error_code_in(change.unit)
+        unless = change.unless or ()
+        execute(
+            _INSERT_UNLESS if unless else _INSERT_CALL,
+            (*row, call.priority, size, *times, in_row, request_id, code, *unless),
+        )
+        if self._changes() == 0:
+            return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
+        change.key = self._connection.last_insert_rowid()
+        period = call.created_at // PERIOD
+        if period != self.period or change.key > self._noted:
+            self._note_time(period, change.key)
         return None
 
     def _note_time(self, period: float, key: int) -> None:

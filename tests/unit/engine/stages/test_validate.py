@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from clicket import Runtime, ToolContext, tool
+from clicket.engine.stages import validate
+from clicket.model.arguments import parse_arguments
 from clicket.runtime.settings import Settings
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import make_options
@@ -48,6 +51,25 @@ async def test_text_is_judged_as_the_mapping(arguments: dict[str, Any]) -> None:
             by_mapping.state, by_mapping.output, by_mapping.content,
         )  # fmt: skip
         assert (await rt.get(by_text.id)).arguments == (await rt.get(by_mapping.id)).arguments
+
+
+@pytest.mark.parametrize(
+    "form", [dict, json.dumps, lambda given: json.dumps(given).encode()], ids=["mapping", "text", "bytes"]
+)
+async def test_big_arguments_are_judged_in_a_thread(
+    form: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged_in: list[threading.Thread] = []
+
+    def parse(given: Any, **limits: Any) -> dict[str, Any]:
+        judged_in.append(threading.current_thread())
+        return parse_arguments(given, **limits)
+
+    monkeypatch.setattr(validate, "parse_arguments", parse)
+    async with Runtime([order], store="memory://") as rt:
+        assert (await rt.call("order", form({"item": "x" * 300_000}))).success
+    assert judged_in
+    assert threading.main_thread() not in judged_in, "the loop goes on meanwhile"
 
 
 @pytest.mark.parametrize("text", ['{"item": "tea", "item": "milk"}', '{"item": "tea"', "[]", '{"item": "tea"} x'])

@@ -16,6 +16,7 @@ DECLARE
     is_watched boolean;
     its_giver bigint;
     had_ended boolean;
+    is_in_time boolean;
     weight bigint;
     start integer := 1;
     fresh boolean[] := '{}'; -- applied, and to a call that had not ended: an ending counts once
@@ -30,18 +31,26 @@ BEGIN
     FOR unit IN SELECT * FROM json_to_recordset(units) AS u(
         id text, place text, thread text, caller text, tool text, expect integer, last integer, fence integer, state text,
         created_at float8, ended_at float8, waiting_for text, signal boolean, key bigint, owned boolean, priority bigint,
-        size integer, artifacts json, claim boolean, queue text, request_id text, code text, unless_kind text, unless_hash text)
+        size integer, artifacts json, claim boolean, queue text, request_id text, code text, unless_kind text, unless_hash text, maker bigint[])
     LOOP
         its_body := substr(bodies, start, unit.size);
         start := start + unit.size;
         weight := unit.size;
         had_ended := false;
+        is_in_time := true;
         IF unit.artifacts IS NOT NULL THEN
             SELECT weight + coalesce(sum(a.size), 0) INTO weight
                 FROM json_to_recordset(unit.artifacts) AS a(name text, size bigint)
                 WHERE NOT EXISTS (SELECT FROM artifacts k WHERE k.call = unit.key AND k.name = a.name);
         END IF;
-        IF unit.expect = 0 THEN
+        IF unit.maker IS NOT NULL THEN -- nobody changes the call that makes this one before both are there
+            PERFORM FROM calls c WHERE c.key = unit.maker[1] AND c.seq = unit.maker[2] AND c.fence = unit.maker[3]
+                AND c.ended_at IS NULL FOR SHARE;
+            is_in_time := FOUND;
+        END IF;
+        IF NOT is_in_time THEN
+            its_key := NULL;
+        ELSIF unit.expect = 0 THEN
             INSERT INTO calls AS c (id, place, thread, caller, tool, state, outcome, seq, fence, claims, owner, waiting_for,
                     priority, created_at, ended_at, bytes, giver, queue, request_id, code)
                 VALUES (unit.id, decode(unit.place, 'hex'), unit.thread, unit.caller, unit.tool, unit.state,
@@ -96,7 +105,7 @@ BEGIN
                         AND e.seq = unit.expect + 1 AND e.body = its_body
                         AND (unit.claim IS NOT TRUE OR c.owner = me AND c.fence = unit.fence);
             END IF;
-            outcomes := outcomes || coalesce(its_key, CASE WHEN unit.expect = 0 THEN -1 ELSE 0 END);
+            outcomes := outcomes || coalesce(its_key, CASE WHEN unit.expect = 0 AND is_in_time THEN -1 ELSE 0 END);
             givers := givers || 0::bigint;
             fresh := fresh || false;
             whole := whole AND unit.ended_at IS NULL;

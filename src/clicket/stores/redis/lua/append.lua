@@ -7,7 +7,7 @@
 
 -- The values of the unit at hand, in the order of `_values` in writer.py. No table: making one takes longer than all that is read from it.
 local id, thread, caller, tool, state, expect, fence, last, created, size, known_key, priority, owned, claims, is_request, first, ended,
-  waiting, queue, hour, artifacts, cache, unless
+  waiting, queue, hour, artifacts, cache, unless, maker
 local counts, outcome, failure, bucket, seconds, effect, at, cause, tool_version, shared -- what an outcome adds, if it `counts`
 local body, item
 local me = tostring(ask.me)
@@ -64,13 +64,22 @@ local function new_key()
   return whole(last_key)
 end
 
+local function maker_moved()
+  local is = call('HMGET', base .. 'call:' .. maker[1], 'seq', 'fence', 'ended')
+  return is[1] ~= maker[2] or is[2] ~= maker[3] or (is[3] or '') ~= ''
+end
+
 local function create()
+  local is_late = maker and maker_moved()
   local taken = find(id, thread, caller)
   if taken then
     if call('EXISTS', base .. 'call:' .. taken) == 1 then
-      return stands(taken) and whole(taken), 'duplicate'
+      return stands(taken) and whole(taken), is_late and 'stale' or 'duplicate'
     end
     forget(taken)
+  end
+  if is_late then
+    return nil, 'stale'
   end
   if unless and call('EXISTS', document_key(unless[1], unless[2])) == 1 then
     return nil, 'duplicate'
@@ -265,7 +274,7 @@ gather()
 local keys, answers, items, failed = {}, {}, 2 * ask.count + 1, false
 for n = 1, ask.count do
   id, thread, caller, tool, state, expect, fence, last, created, size, known_key, priority, owned, claims, is_request, first, ended,
-    waiting, queue, hour, artifacts, cache, unless,
+    waiting, queue, hour, artifacts, cache, unless, maker,
     counts, outcome, failure, bucket, seconds, effect, at, cause, tool_version, shared = cmsgpack.unpack(ARGV[2 * n])
   body = ARGV[2 * n + 1]
   if cache then

@@ -26,7 +26,7 @@ from clicket.agents.frontend_tool import FrontendTool, offers_in
 from clicket.agents.handoff import Handoff, HandTool, Named, handoffs_of
 from clicket.agents.identity import Identity
 from clicket.agents.mailbox import QueuedMessage, When
-from clicket.agents.memory import Page
+from clicket.agents.memory import Page, TurnDocument
 from clicket.agents.origin import Fork
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
@@ -65,7 +65,7 @@ from clicket.model.request import check_name
 from clicket.model.spend import SpendReport
 from clicket.tools.search import FIND_TOOLS
 
-__all__ = ["Agent", "HasHost"]
+__all__ = ["Agent", "HasHost", "seed_thread"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_MESSAGE = 512 * 1024
@@ -121,6 +121,7 @@ class Agent(Generic[T]):
         on_change: OnChange = "continue",
         on_state_changed: StateChanged | None = None,
     ) -> None:
+        made_with = {name: given for name, given in locals().items() if name not in ("self", "rt", "on_state_changed")}
         if not hasattr(rt, "host"):
             kind = f"{type(rt).__module__}.{type(rt).__qualname__}"
             raise UsageError(
@@ -133,6 +134,7 @@ class Agent(Generic[T]):
             raise UsageError(f"on_change is 'continue' or 'refuse', not {on_change!r}.")
         self.name: str = name
         self.limits: Limits = limits
+        tools = tuple(tools)
         self._host: AgentHost = rt.host
         self._host.refuse_unknown(set(tools) - {read_result.name, FIND_TOOLS, *BACKGROUND_TOOLS})
         self._hook = on_state_changed
@@ -146,6 +148,7 @@ class Agent(Generic[T]):
         self._handoffs = handoffs_of(handoffs, name)  # it keeps those that were given as agents in use
         bounds = {**(more_limits or {}), **({"max_handoffs": max_handoffs} if self._handoffs else {})}
         chain = middleware if isinstance(middleware, Chain) else Chain(middleware, checks=checks)
+        self._made_with = {**made_with, "middleware": chain, "checks": (), "tools": tools}
         self._output: Output[Any] | None = None if output is None else Output.of(output)
         identity = Identity.of(
             name=name,
@@ -232,6 +235,24 @@ class Agent(Generic[T]):
     def acting_for(self, rt: HasHost) -> Self:
         """This agent on behalf of a caller; `rt` is a runtime that acts for the caller."""
         return self._on(rt.host)
+
+    @property
+    def host(self) -> AgentHost:
+        """The runtime, as agents use it."""
+        return self._host
+
+    @property
+    def on_record(self) -> Mapping[str, Any]:
+        """What its turns record of it: its instructions, the name of its model, its tools and limits."""
+        return self._lifecycle.identity.on_record()
+
+    def on(self, rt: HasHost) -> Agent[T]:
+        """The same agent on another runtime, with the agents to which it hands that were given as such. Its hook is not called there."""
+        handoffs = [
+            msgspec.structs.replace(each, agent=each.agent.on(rt)) if isinstance(each.agent, Agent) else each
+            for each in self._handoffs.values()
+        ]
+        return Agent(rt, **{**self._made_with, "handoffs": handoffs})
 
     def _on(self, host: AgentHost) -> Self:
         view = object.__new__(type(self))
@@ -751,6 +772,14 @@ class Agent(Generic[T]):
     def outages(self, log: TurnLog) -> Outages:
         """For a call that waits for a turn of this agent."""
         return Outages(self._host, log)
+
+
+async def seed_thread(agent: Agent, thread: str, messages: Sequence[ChatMessage]) -> None:
+    """Begin a new thread with messages from elsewhere, as its first turn."""
+    document = TurnDocument(
+        turn=1, messages=tuple(messages), state=AgentState.FINISHED, stopped="finished", at=agent.host.clock.now()
+    )
+    await agent._memory.save(agent.host, thread, document)
 
 
 def _kind_of(drive: Drive) -> str:

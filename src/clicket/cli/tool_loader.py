@@ -22,7 +22,7 @@ from clicket.tools.place import file_and_line, is_users
 if TYPE_CHECKING:
     from clicket.search.tool.options import Setup
 
-__all__ = ["GROUP", "find_named", "find_tools", "load", "search_setup"]
+__all__ = ["GROUP", "find_named", "find_tools", "load", "module_of", "search_setup"]
 
 GROUP = "clicket.tools"
 _SYNTAX = "Write --tools module:name, where the module is here or installed."
@@ -121,6 +121,11 @@ def find_named(named: str, where: str) -> Any:
     if not module_name or not attribute:
         raise UsageError(f"{where}: write module:name, where the module is here or installed.")
     return _attribute(_import(module_name, where), attribute, where)
+
+
+def module_of(spec: str) -> ModuleType:
+    """The module `module` or `folder/file.py`."""
+    return _import(spec, spec)
 
 
 def _attribute(module: ModuleType, attribute: str, spec: str) -> Any:

@@ -301,6 +301,9 @@ class Host:
             await engine.store.put_artifact(artifact, (), keep_until=until)
         await allow_reading(engine.store, self.caller, artifact)
 
+    def tools(self) -> Sequence[Tool]:
+        return self._runtime._registry.listed()
+
     def lend(self, tool: Tool) -> None:
         registry = self._runtime._registry
         if not tool.traits.part_of:

@@ -5,6 +5,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `demo`, `doctor`, `config`, `bench`: the tour; checks of this machine; settings and their sources; what a call costs here
 - `call`, `code`, `index`, `search`, `chat`: run a tool, a notebook, an index of files, a deep search, an agent
 - `serve`, `worker`, `mcp`: serve over HTTP; run waiting calls of a store; serve or list tools over MCP
+- `evals` (`eval` and `cases`): judge agents by cases; make cases of turns on record
 - `ps`, `threads`, `show`, `tail`: list calls; list conversations; one call; events as they happen
 - `approve` (and `deny`, `respond`), `grants`, `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
 - `fork`, `forks`, `rerun`: a new thread from any turn or step of another; the tree of forks; a turn run again without its effects
@@ -57,6 +58,12 @@ COMMANDS: dict[str, Entry] = {
     ),
     "search": Entry("search", "search", "Answer a question from your documents, or from the web, with sources."),
     "chat": Entry("chat", "chat", "Chat with an agent that uses your tools, and watch its tool calls."),
+    "eval": Entry(
+        "evals",
+        "evaluate",
+        "Run cases with agents, and judge what they do.",
+    ),
+    "cases": Entry("evals", "cases", "Write turns that are on record to a file, as cases for `clicket eval`."),
     "ps": Entry("ps", "ps", "List calls, by default the active ones, newest first."),
     "threads": Entry(
         "threads", "threads", "List threads with their last activity, counts of calls and agents, newest first."

@@ -204,6 +204,10 @@ class AgentHost(Protocol):
         """`UsageError` if the runtime has no tool of a name, and none can join it later."""
         ...
 
+    def tools(self) -> Sequence[Any]:
+        """The tools of the runtime that are listed."""
+        ...
+
     def lend(self, tool: Any) -> None:
         """Register a tool of clicket's own, under its reserved name, that can be called and is not listed."""
         ...

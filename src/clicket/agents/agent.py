@@ -65,7 +65,7 @@ from clicket.model.request import check_name
 from clicket.model.spend import SpendReport
 from clicket.tools.search import FIND_TOOLS
 
-__all__ = ["Agent", "HasHost", "seed_thread"]
+__all__ = ["Agent", "HasHost", "copy_on", "host_of", "on_record", "seed_thread"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_MESSAGE = 512 * 1024
@@ -235,24 +235,6 @@ class Agent(Generic[T]):
     def acting_for(self, rt: HasHost) -> Self:
         """This agent on behalf of a caller; `rt` is a runtime that acts for the caller."""
         return self._on(rt.host)
-
-    @property
-    def host(self) -> AgentHost:
-        """The runtime, as agents use it."""
-        return self._host
-
-    @property
-    def on_record(self) -> Mapping[str, Any]:
-        """What its turns record of it: its instructions, the name of its model, its tools and limits."""
-        return self._lifecycle.identity.on_record()
-
-    def on(self, rt: HasHost) -> Agent[T]:
-        """The same agent on another runtime, with the agents to which it hands that were given as such. Its hook is not called there."""
-        handoffs = [
-            msgspec.structs.replace(each, agent=each.agent.on(rt)) if isinstance(each.agent, Agent) else each
-            for each in self._handoffs.values()
-        ]
-        return Agent(rt, **{**self._made_with, "handoffs": handoffs})
 
     def _on(self, host: AgentHost) -> Self:
         view = object.__new__(type(self))
@@ -774,12 +756,31 @@ class Agent(Generic[T]):
         return Outages(self._host, log)
 
 
+def copy_on(agent: Agent, rt: HasHost) -> Agent:
+    """The same agent on another runtime, with the agents to which it hands that were given as such. Its hook is not called there."""
+    handoffs = [
+        msgspec.structs.replace(each, agent=copy_on(each.agent, rt)) if isinstance(each.agent, Agent) else each
+        for each in agent._handoffs.values()
+    ]
+    return Agent(rt, **{**agent._made_with, "handoffs": handoffs})
+
+
+def host_of(agent: Agent) -> AgentHost:
+    """Its runtime."""
+    return agent._host
+
+
+def on_record(agent: Agent) -> Mapping[str, Any]:
+    """What its turns record of it: its instructions, the name of its model, its tools and limits."""
+    return agent._lifecycle.identity.on_record()
+
+
 async def seed_thread(agent: Agent, thread: str, messages: Sequence[ChatMessage]) -> None:
     """Begin a new thread with messages from elsewhere, as its first turn."""
     document = TurnDocument(
-        turn=1, messages=tuple(messages), state=AgentState.FINISHED, stopped="finished", at=agent.host.clock.now()
+        turn=1, messages=tuple(messages), state=AgentState.FINISHED, stopped="finished", at=agent._host.clock.now()
     )
-    await agent._memory.save(agent.host, thread, document)
+    await agent._memory.save(agent._host, thread, document)
 
 
 def _kind_of(drive: Drive) -> str:

@@ -17,7 +17,7 @@ import msgspec
 
 from clicket import system
 from clicket.agents import Agent
-from clicket.agents.agent import seed_thread
+from clicket.agents.agent import copy_on, host_of, on_record, seed_thread
 from clicket.errors import ClicketError, UsageError
 from clicket.evals.case import Case, calls_in
 from clicket.evals.replay import RecordedTool, Recordings
@@ -95,12 +95,12 @@ class _Subject:
         self.label = label
         self._given = given
         if tools is None and isinstance(given, Agent):
-            self.tools: list[Tool] = list(given.host.tools())
+            self.tools: list[Tool] = list(host_of(given).tools())
         else:
             self.tools = list(Runtime(tools=tools or (), store="memory://").registry)
         # An agent can be made before its runtime is open.
         made = given if isinstance(given, Agent) else self._on(Runtime(tools=self.tools, store="memory://"))
-        self.on_record: Mapping[str, Any] = made.on_record
+        self.on_record: Mapping[str, Any] = on_record(made)
 
     @asynccontextmanager
     async def agent(self, tools: Iterable[Any]) -> AsyncIterator[Agent]:
@@ -109,7 +109,7 @@ class _Subject:
             yield self._on(rt)
 
     def _on(self, rt: Runtime) -> Agent:
-        made = self._given.on(rt) if isinstance(self._given, Agent) else self._given(rt)
+        made = copy_on(self._given, rt) if isinstance(self._given, Agent) else self._given(rt)
         if not isinstance(made, Agent):
             raise UsageError(
                 f"agents: {self.label!r} makes {made!r:.100}, and an agent on the runtime that it gets is wanted."

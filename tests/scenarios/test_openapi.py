@@ -39,7 +39,7 @@ CONFIG = """
 include-path-regex = "/artifacts/.*|/calls/.*/result"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 416, "5xx"]
 [[operations]]
-include-path-regex = "^/ag-ui/"
+include-path-regex = "^/ag-ui/|^/ai-sdk/"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]
 [[operations]]
 include-path-regex = "^/a2a/"

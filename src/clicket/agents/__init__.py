@@ -32,6 +32,7 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     background                  background calls, whose results enter a later step or turn
     background_tools            tools to list and cancel them
     event_stream                recorded, then live events of a thread
+    pieces, piece_cursor        pieces of answers in the store; how far a reader has come in them
     threads, memory             turns of a thread; their documents in the store, and a cache
     thread_retention            removal of idle threads
     fork, origin                forks of threads; where one comes from

@@ -36,7 +36,7 @@ from clicket.agents.run_options import NO_VALUES, Given, RunValues, Taking, deps
 from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Place, Threads, Wanted, has_message, other_message, turn_id
 from clicket.agents.transcript import storable
-from clicket.agents.turn_lifecycle import Drive, OnChange, ReturnTo, StateChanged, TurnLifecycle
+from clicket.agents.turn_lifecycle import Deltas, Drive, OnChange, ReturnTo, StateChanged, TurnLifecycle
 from clicket.agents.turn_limits import Limits, check_counts
 from clicket.agents.turn_on_record import turn_on_record
 from clicket.agents.turn_record import TurnRecord, begun_in, plan_in
@@ -94,7 +94,7 @@ class Agent(Generic[T]):
     `middleware` surrounds its requests and tool calls, see `Middleware`. `checks`: see `Check`. `output`: the type of its answers, which
     `r.value` then has. `handoffs`, `max_handoffs`, `return_to`: see `ReActAgent`; a drive of your own lets `TurnHandedOver` through, which
     `Actor.act` raises.
-    `on_state_changed(before, after, thread)`: a function that is called for every change of state.
+    `deltas`: see `ReActAgent`. `on_state_changed(before, after, thread)`: a function that is called for every change of state.
     """
 
     @known_keywords
@@ -119,6 +119,7 @@ class Agent(Generic[T]):
         return_to: ReturnTo = "last",
         replace: bool = False,
         on_change: OnChange = "continue",
+        deltas: Deltas = "live",
         on_state_changed: StateChanged | None = None,
     ) -> None:
         made_with = {name: given for name, given in locals().items() if name not in ("self", "rt", "on_state_changed")}
@@ -132,6 +133,8 @@ class Agent(Generic[T]):
             raise UsageError(f"{name!r} is not a name for an agent: up to 64 letters, digits, '_' or '-'.")
         if on_change not in ("continue", "refuse"):
             raise UsageError(f"on_change is 'continue' or 'refuse', not {on_change!r}.")
+        if deltas not in ("live", "stored"):
+            raise UsageError(f"deltas is 'live' or 'stored', not {deltas!r}.")
         self.name: str = name
         self.limits: Limits = limits
         tools = tuple(tools)
@@ -175,6 +178,7 @@ class Agent(Generic[T]):
             others=self._others(),
             max_handoffs=max_handoffs,
             return_to=return_to,
+            deltas=deltas,
         )
         self._in_use = self._tool.add(self._lifecycle, replace=replace)
         if installed is None:
@@ -715,7 +719,7 @@ class Agent(Generic[T]):
             head, running = await threads.settled(thread)
             # An id beyond the next turn is from another store: start again. (A turn's events may come before its end is counted.)
             if position[0] > head.turns + 2:
-                position = (0, 0, 0)
+                position = (0, 0, 0, 0)
             number = position[0] or max(head.turns + (running is not None), 1)
             while True:
                 async with aclosing(self._streams.turn(threads, live, thread, number, position)) as events:

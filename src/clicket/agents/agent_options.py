@@ -14,7 +14,7 @@ from clicket.agents.model_step import Thinker
 from clicket.agents.output import Output
 from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
-from clicket.agents.turn_lifecycle import OnChange, StateChanged
+from clicket.agents.turn_lifecycle import Deltas, OnChange, StateChanged
 from clicket.agents.turn_limits import Limits
 from clicket.model.ports import ChatModel
 from clicket.tools import Tool
@@ -48,6 +48,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     output_retries: int
     replace: bool
     on_change: OnChange
+    deltas: Deltas
     on_state_changed: StateChanged | None
 
     @classmethod
@@ -83,5 +84,6 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
             "output": self.output,
             "replace": self.replace,
             "on_change": self.on_change,
+            "deltas": self.deltas,
             "on_state_changed": self.on_state_changed,
         }

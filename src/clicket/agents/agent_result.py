@@ -39,7 +39,8 @@ AgentEventType = Literal[
 
 class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One fact about a turn. An event with an `id` is recorded, and later readers get it too. Pieces of an answer (`delta`), progress
-    of tools and retries of the model have no id and reach live readers only. `restart` voids the pieces of its step."""
+    of tools and retries of the model have no id and reach live readers only; with `deltas="stored"` pieces have one, and readers in any
+    process get them until their answer is on record. `restart` voids the pieces of its step."""
 
     type: AgentEventType
     thread: str
@@ -47,7 +48,7 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     step: int = 0
     id: str = ""
-    """`TURN-ENTRY.NUMBER`: a reader resumes after it."""
+    """`TURN-ENTRY.NUMBER`, of a stored piece `TURN-ENTRY.0.OFFSET`: a reader resumes after it."""
     data: dict[str, Any] = {}
 
 

@@ -46,7 +46,8 @@ __all__ = [
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="e", tag=str.lower):
-    """`step`: of which it is, or after which it was written. `branch`: of the turn, if it is not the turn's own.
+    """`step`: of which it is, or after which it was written. `branch`: of the turn, if it is not the turn's own. `log`: the log of pieces
+    that its process writes, and the offset there: `NAME.OFFSET` (see `pieces.py`); empty if pieces are not stored.
 
     Entries are recorded as `msgspec.to_builtins` makes them. Sequences are lists: secrets in tuples would not be masked.
     """
@@ -54,6 +55,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     at: float = 0.0
     step: int = 0
     branch: str = ""
+    log: str = ""
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True):

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from clicket.agents.agent_result import AgentEvent
+from clicket.agents.pieces import PieceLog
 
 __all__ = ["EventFeed", "FeedReader", "HeldEvents"]
 
@@ -14,7 +15,7 @@ _MAX_PENDING = 10_000
 
 
 class FeedReader:
-    """The queue of one reader. A slow reader loses deltas and progress, never an event that has an id."""
+    """The queue of one reader. A slow reader loses deltas and progress, never an event that is on record."""
 
     __slots__ = ("_events", "_news")
 
@@ -23,7 +24,7 @@ class FeedReader:
         self._news: asyncio.Event = asyncio.Event()
 
     def push(self, event: AgentEvent) -> None:
-        if len(self._events) < _MAX_PENDING or event.id:
+        if len(self._events) < _MAX_PENDING or (event.id and event.type != "delta"):
             self._events.append(event)
             self._news.set()
 
@@ -58,10 +59,12 @@ class HeldEvents:
 class EventFeed:
     """The feed of one thread of an agent."""
 
-    __slots__ = ("_queue", "readers")
+    __slots__ = ("_queue", "pieces", "readers")
 
     def __init__(self) -> None:
         self.readers: list[FeedReader] = []
+        self.pieces: PieceLog | None = None
+        """Of the turn that runs, or ran last, if its pieces are stored."""
         self._queue: deque[HeldEvents] = deque()
 
     def publish(self, event: AgentEvent) -> None:

@@ -8,34 +8,46 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
+import msgspec
+
 from clicket.agents.agent_result import AgentEvent
 from clicket.agents.entries import entry_of, events_of
 from clicket.agents.event_feed import EventFeed, FeedReader
+from clicket.agents.memory import key_of
+from clicket.agents.piece_cursor import PieceCursor
+from clicket.agents.pieces import pages_of
 from clicket.agents.threads import Threads, turn_id
 from clicket.agents.turn import Turn
 from clicket.agents.turn_on_record import turn_on_record
-from clicket.errors import ClicketError, UsageError
+from clicket.errors import ClicketError, StoreUnavailable, UsageError
 from clicket.model import Event
 from clicket.model.ids import is_of_turn
 from clicket.model.ports import sleep
+from clicket.model.ports.caller import Handle
 
 __all__ = ["EventStreams", "position_of"]
 
-Position = tuple[int, int, int]
+Position = tuple[int, int, int, int]
 _POLL_EVERY = 1.0
+_PIECES_EVERY = 0.2
+"""Seconds between two looks for pieces of a turn that runs elsewhere, while some come; else up to `_QUIET`."""
+_QUIET = 1.0
+"""Seconds between two looks at the progress of its tool calls."""
+_BEGINNING: Position = (0, 0, 0, 0)
 _LAST = ("final", "error")
 _PROGRESS = frozenset({"progress", "output", "approval_requested", "approval_given"})
 
 
 def position_of(id: str) -> Position:
-    """Turn, entry and number of an event's id; an empty id is the beginning."""
+    """Turn, entry and number of an event's id, and the offset in the turn's pieces, if it has one; an empty id is the beginning."""
     if not id:
-        return 0, 0, 0
+        return _BEGINNING
     turn, _, rest = id.partition("-")
-    entry, _, number = rest.partition(".")
-    if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in (turn, entry, number)):
-        raise UsageError(f"{id!r:.100} is not an id of an event; it looks like 3-7.1.")
-    return int(turn), int(entry), int(number)
+    parts = (turn, *rest.split("."))
+    if len(parts) not in (3, 4) or not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
+        raise UsageError(f"{id!r:.100} is not an id of an event; it looks like 3-7.1, or 3-7.0.120 for a stored piece.")
+    turn_number, entry, number, *offset = map(int, parts)
+    return turn_number, entry, number, offset[0] if offset else 0
 
 
 class EventStreams:
@@ -74,10 +86,8 @@ class EventStreams:
         if turn is None or not is_of_turn(call_id, turn.mark):
             return
         for event in events:
-            if event.type in _PROGRESS or (event.type == "state_changed" and event.state == "retrying"):
-                turn.publish(
-                    "tool_progress", call_id=call_id, kind=event.type, state=str(event.state), **_plain(event.data)
-                )
+            if _is_progress(event):
+                turn.publish("tool_progress", **_progress(call_id, event))
 
     # Reading.
 
@@ -87,7 +97,7 @@ class EventStreams:
         """All events of a turn; the last one is `final` or `error`. Events before the reader was added are read from the store."""
         at = threads.host.clock.now()
         last = ""
-        async with aclosing(self.turn(threads, reader, thread, number, (number, 0, 0))) as events:
+        async with aclosing(self.turn(threads, reader, thread, number, (number, 0, 0, 0))) as events:
             async for event in events:
                 at, last = event.at, event.type
                 yield event
@@ -114,7 +124,8 @@ class EventStreams:
         ended = await threads.is_over(record, thread, number)
         if ended and not record.state.is_terminal:  # it may have ended elsewhere since the record was read
             record = await threads.record(thread, number) or record
-        recorded = _events(threads.entries(record.events, thread, number), thread, number, after)
+        cursor = PieceCursor()
+        recorded = _read(cursor, threads.entries(record.events, thread, number), thread, number, after)
         for event in recorded:
             if ended or event.type not in _LAST:
                 position = position_of(event.id)
@@ -122,9 +133,9 @@ class EventStreams:
         if ended:
             return
         if threads.host.lives(turn_id(number), threads.inner(thread)):
-            source = self._live(threads, reader, thread, number, position, _not_stale(queued, recorded))
+            source = self._live(threads, reader, thread, number, position, _not_stale(queued, recorded), cursor)
         else:
-            source = _from_store(threads, thread, number, position)
+            source = _from_store(threads, thread, number, position, cursor)
         async with aclosing(source):
             async for event in source:
                 yield event
@@ -133,8 +144,8 @@ class EventStreams:
         """The events of a turn that are in the store now."""
         record = await threads.record(thread, number)
         if record is None:
-            return await _taken_along(threads, thread, number, (number, 0, 0))
-        return _events(threads.entries(record.events, thread, number), thread, number, (number, 0, 0))
+            return await _taken_along(threads, thread, number, (number, 0, 0, 0))
+        return _events(threads.entries(record.events, thread, number), thread, number, (number, 0, 0, 0))
 
     async def _live(
         self,
@@ -144,7 +155,14 @@ class EventStreams:
         number: int,
         position: Position,
         queued: list[AgentEvent],
+        cursor: PieceCursor,
     ) -> AsyncGenerator[AgentEvent]:
+        feed = self.feed(threads.host.caller, thread)
+        log = feed.pieces if feed.pieces is not None and feed.pieces.turn == number else None
+        if log is not None:
+            for event in cursor.events(log.after(cursor.offset), thread, number):
+                position = position_of(event.id)
+                yield event
         over = asyncio.ensure_future(_outcome(threads, thread, number))
         over.add_done_callback(lambda _: reader.wake())
         try:
@@ -154,7 +172,12 @@ class EventStreams:
                         continue
                     if event.id:
                         position = position_of(event.id)
-                    yield event
+                    if event.id and event.type == "delta":
+                        for piece in cursor.live(event, feed.pieces):
+                            yield piece
+                    else:
+                        cursor.entry = position[1] - (position[2] == 0)
+                        yield event
                 if over.done():
                     break
                 await reader.news()
@@ -195,27 +218,82 @@ async def _outcome(threads: Threads, thread: str, number: int) -> None:
         await threads.host.outcome(turn_id(number), threads.inner(thread))
 
 
-async def _from_store(threads: Threads, thread: str, number: int, position: Position) -> AsyncGenerator[AgentEvent]:
+async def _from_store(
+    threads: Threads, thread: str, number: int, position: Position, cursor: PieceCursor
+) -> AsyncGenerator[AgentEvent]:
     """Events of a turn that another process runs."""
     handle = await threads.host.made(turn_id(number), threads.inner(thread))
     if handle is None:
         return
     count = 0
     last: list[AgentEvent] = []
-    call_events: Any = handle.events()
-    async with aclosing(call_events):
+    calls = _OpenCalls(threads, thread)
+    async with aclosing(_call_events(threads, handle, cursor)) as call_events:
         async for call_event in call_events:
+            if call_event is None:
+                for event in [*await _stored_pieces(threads, thread, number, cursor), *await calls.progress()]:
+                    yield event
+                continue
             for raw in threads.entries([call_event], thread, number):
                 count += 1
-                for event in events_of(entry_of(raw), count, thread, number):
+                entry = entry_of(raw)
+                if count > cursor.entry:
+                    cursor.read(count, entry)
+                for event in events_of(entry, count, thread, number):
+                    calls.take(event)
                     if position_of(event.id) > position:
                         position = position_of(event.id)
                         if event.type in _LAST:
                             last.append(event)
                         else:
-                            yield event
+                            yield msgspec.structs.replace(event, id=cursor.id_of(event, entry))
     for event in last:
         yield event
+
+
+async def _call_events(threads: Threads, handle: Handle, cursor: PieceCursor) -> AsyncGenerator[Event | None]:
+    """The events of the turn's call. None, again and again: it is time to look for pieces."""
+    events: Any = handle.events()
+    coming: asyncio.Future[Event] | None = None
+    pause = _PIECES_EVERY
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(anext(events))
+            if cursor.log and not coming.done():
+                later = asyncio.ensure_future(sleep(threads.host.clock, pause))
+                try:
+                    await asyncio.wait((coming, later), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    later.cancel()
+                if not coming.done():
+                    before = cursor.offset
+                    yield None
+                    pause = _PIECES_EVERY if cursor.offset > before else min(pause * 1.5, _QUIET)
+                    continue
+            try:
+                event = await coming
+            except StopAsyncIteration:
+                return
+            finally:
+                coming = None
+            pause = _PIECES_EVERY
+            yield event
+    finally:
+        if coming is not None:
+            coming.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await coming
+        await events.aclose()
+
+
+async def _stored_pieces(threads: Threads, thread: str, number: int, cursor: PieceCursor) -> list[AgentEvent]:
+    host = threads.host
+    key = key_of(host.caller, thread, threads.agent)
+    try:
+        pieces = await pages_of(host.records, key, number, cursor.log, cursor.offset)
+    except StoreUnavailable:  # they come with the next look, or the answer does
+        return []
+    return list(cursor.events(pieces, thread, number))
 
 
 def _not_stale(queued: Sequence[AgentEvent], recorded: Sequence[AgentEvent]) -> list[AgentEvent]:
@@ -246,6 +324,24 @@ def _events(recorded: Sequence[dict[str, Any]], thread: str, number: int, after:
     return [event for event in every if position_of(event.id) > after]
 
 
+def _read(
+    cursor: PieceCursor, recorded: Sequence[dict[str, Any]], thread: str, number: int, after: Position
+) -> list[AgentEvent]:
+    """The recorded events after a position, which the cursor is moved to and then past them."""
+    found: list[AgentEvent] = []
+    _, last, place, offset = after
+    for count, raw in enumerate(recorded, 1):
+        entry = entry_of(raw)
+        is_past = count <= last - (place == 0)
+        if not is_past and offset:
+            cursor.offset, offset = offset, 0
+        cursor.read(count, entry, has_pieces_before=is_past)
+        found += [event for event in events_of(entry, count, thread, number) if position_of(event.id) > after]
+    if offset:
+        cursor.offset = offset
+    return found
+
+
 async def _last_event(threads: Threads, thread: str, number: int, at: float) -> AgentEvent:
     """The last event of a turn that ended without one, or that ends later in another process."""
     try:
@@ -263,5 +359,59 @@ async def _last_event(threads: Threads, thread: str, number: int, at: float) -> 
     return AgentEvent(type="final", thread=thread, turn=number, at=at, data=data)
 
 
-def _plain(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key not in ("call_id", "kind", "state", "type")}
+def _is_progress(event: Event) -> bool:
+    return event.type in _PROGRESS or (event.type == "state_changed" and event.state == "retrying")
+
+
+def _progress(call_id: str, event: Event) -> dict[str, Any]:
+    """Data of the event `tool_progress`, for an event of a turn's tool call."""
+    data = {key: value for key, value in event.data.items() if key not in ("call_id", "kind", "seq", "state", "type")}
+    return {"call_id": call_id, "kind": event.type, "state": str(event.state), "seq": event.seq, **data}
+
+
+class _OpenCalls:
+    """The tool calls of a turn that runs elsewhere: their progress is read from their journal."""
+
+    def __init__(self, threads: Threads, thread: str) -> None:
+        self._threads = threads
+        self._thread = thread
+        self._open: dict[str, tuple[AgentEvent, int]] = {}
+        """With the event that tells of the call, and the number of the last event that was read."""
+        self._looked_at = threads.host.clock.monotonic()
+
+    def take(self, event: AgentEvent) -> None:
+        call = event.data.get("call_id")
+        if event.type == "tool_started" and call:
+            self._open[call] = event, 0
+        elif event.type == "tool_result":
+            self._open.pop(event.data["call_id"], None)
+
+    async def progress(self) -> list[AgentEvent]:
+        """What is new, once a second."""
+        found: list[AgentEvent] = []
+        now = self._threads.host.clock.monotonic()
+        if now - self._looked_at < _QUIET:
+            return found
+        self._looked_at = now
+        for call, (started, last) in list(self._open.items()):
+            try:
+                record = await self._threads.host.record(call, self._thread)
+            except StoreUnavailable:
+                continue
+            new = [] if record is None else [each for each in record.events if each.seq > last]
+            if new:
+                self._open[call] = started, new[-1].seq
+            branch = {"branch": started.data["branch"]} if "branch" in started.data else {}
+            found += [
+                AgentEvent(
+                    type="tool_progress",
+                    thread=started.thread,
+                    turn=started.turn,
+                    at=each.at,
+                    step=started.step,
+                    data={**_progress(call, each), **branch},
+                )
+                for each in new
+                if _is_progress(each)
+            ]
+        return found

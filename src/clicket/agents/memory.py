@@ -57,6 +57,8 @@ SENT = "agent.sent"
 """What an id was used for, also after its message was taken."""
 HELD = "agent.queue.held"
 """The queue of a thread whose turn was stopped: nothing of it begins."""
+PIECES = "agent.pieces"
+"""A page of the pieces of answers that are not on record yet, see `pieces.py`."""
 BELL = "agent.bell"
 """Its version changes with each message, so that a turn need not look for messages at each step, nor in a thread that never got one."""
 _MAX_NAME = 512
@@ -401,7 +403,7 @@ class Memory:
 
 async def delete_thread(records: Records, key: str) -> tuple[int, int]:
     """Delete the documents of a thread's turns, and their ids; how many turns there were, and the number of the last."""
-    for kind in (ID, QUEUE, SENT):
+    for kind in (ID, QUEUE, SENT, PIECES):
         await _delete(records, kind, key)
     await delete_past(records, key)
     for kind in (HELD, BELL):

@@ -58,7 +58,7 @@ async def asked_once(
 ) -> ChatReply:
     """`on_piece` is called for each piece that readers may get. `tried`: what failed before, for the trace."""
     trace = MODEL_TRACE.get()
-    streamed = bool(turn.feed.readers) and isinstance(model, StreamingModel)
+    streamed = turn.has_piece_readers and isinstance(model, StreamingModel)
     if trace is None:
         return await (_streamed(turn, request, send, (on_piece,)) if streamed else send(request, None))
     with trace.request(
@@ -82,10 +82,8 @@ async def _streamed(turn: Turn, request: ChatRequest, send: Send, on_piece: Sequ
     holds = bool(turn.middleware.after_model or turn.middleware.output)  # they may change or refuse the text
 
     def tell(piece: Delta) -> None:
-        if holds and piece.kind == "text":
-            return
-        use = {"use": piece.use} if piece.kind in ("name", "arguments") else {}
-        turn.publish("delta", kind=piece.kind, text=piece.text, **use)
+        if not holds or piece.kind != "text":
+            turn.publish_piece(piece)
 
     take, end = masked_deltas(turn.sensitive, tell)
 

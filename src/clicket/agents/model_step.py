@@ -263,7 +263,7 @@ class Thinker:
             try:
                 if tries is not None and self._chain is not None:
                     reply = await self._chain.try_each(tries)
-                elif MODEL_TRACE.get() is None and not (self._streams and turn.feed.readers):
+                elif MODEL_TRACE.get() is None and not (self._streams and turn.has_piece_readers):
                     reply = await self.model.chat(request)
                 else:
                     reply = await asked_once(turn, self.model, request, partial(sent_to, self.model))
@@ -272,6 +272,7 @@ class Thinker:
                 if retry > self._policy.max_retries or not transient(error, self._policy):
                     raise
                 delay = backoff(retry, self._policy, error, self._chance)
+                turn.void_pieces("the request is sent again")
                 turn.publish("retry", retry=retry, delay=round(delay, 3), error=turn.sensitive.text(_error_text(error)))
                 await (sleep(turn.clock, delay) if tries is None else tries.pause(delay))
                 turn.leave_if_closing()

@@ -22,7 +22,7 @@ from clicket.agents.read_result import ReadResult
 from clicket.agents.task_waits import wait_all
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
-from clicket.agents.turn_lifecycle import OnChange, StateChanged
+from clicket.agents.turn_lifecycle import Deltas, OnChange, StateChanged
 from clicket.agents.turn_limits import NO_STEPS, Ending, check_counts
 from clicket.agents.typed_answers import TypedAnswers
 from clicket.errors import ClicketError, InvalidInput, StoreUnavailable, known_keywords
@@ -80,6 +80,7 @@ class PlanExecuteAgent(Agent[T]):
         output_retries: int = 2,
         replace: bool = False,
         on_change: OnChange = "continue",
+        deltas: Deltas = "live",
         on_state_changed: StateChanged | None = None,
     ) -> None:
         options = AgentOptions.of(locals())

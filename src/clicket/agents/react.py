@@ -17,7 +17,7 @@ from clicket.agents.read_result import ReadResult
 from clicket.agents.run_options import tool_names
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn
-from clicket.agents.turn_lifecycle import OnChange, ReturnTo, StateChanged
+from clicket.agents.turn_lifecycle import Deltas, OnChange, ReturnTo, StateChanged
 from clicket.agents.turn_limits import NO_STEPS, Ending
 from clicket.agents.typed_answers import TypedAnswers
 from clicket.errors import known_keywords
@@ -45,7 +45,8 @@ class ReActAgent(Agent[T]):
     `max_handoffs`: in one turn. `return_to`: the next turn of the thread begins with the `last` agent, or with this one (`first`).
     `replace`: put it in the place of another agent of its name on this runtime that has other tools or limits. `on_change`: what
     becomes of an interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both may
-    use, or `refuse`.
+    use, or `refuse`. `deltas`: `stored` keeps the pieces of an answer in the store until it is on record, so that readers in any process
+    get them (`events`); `live` passes them to readers in this process alone.
     """
 
     @known_keywords
@@ -80,6 +81,7 @@ class ReActAgent(Agent[T]):
         return_to: ReturnTo = "last",
         replace: bool = False,
         on_change: OnChange = "continue",
+        deltas: Deltas = "live",
         on_state_changed: StateChanged | None = None,
     ) -> None:
         options = AgentOptions.of(locals())

@@ -47,6 +47,7 @@ from clicket.agents.mailbox import Mailbox, QueuedMessage
 from clicket.agents.open_calls import STOPPED, end_calls, end_open_calls
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
+from clicket.agents.pieces import PieceLog
 from clicket.agents.recorded_calls import RecordedCalls
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.task_threads import thread_of_task
@@ -57,7 +58,7 @@ from clicket.agents.verdicts import Edit
 from clicket.engine.executors import TurnLog
 from clicket.engine.spend import spender_of_turn
 from clicket.errors import ClicketError, StoreUnavailable, UsageError
-from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
+from clicket.model.chat import ChatMessage, ChatReply, Delta, ToolOffer, ToolUse, Usage
 from clicket.model.files import FileRef, shown_in
 from clicket.model.ids import is_of_turn
 from clicket.model.ports import AgentHost, ChatModel, Clock, Taken
@@ -157,6 +158,7 @@ class Turn:
         "number",
         "open_calls",
         "output",
+        "pieces",
         "plan",
         "record",
         "recorded",
@@ -198,6 +200,7 @@ class Turn:
         max_handoffs: int = 0,
         metadata: Mapping[str, Any] | None = None,
         files: Sequence[FileRef] = (),
+        pieces: PieceLog | None = None,
     ) -> None:
         """`record`: the fold of the log's entries, if it is there. `role`: of the agent that begins it."""
         self.host: AgentHost = host
@@ -283,6 +286,8 @@ class Turn:
         self.is_over: bool = False
         """Its body did not stop in its grace, and the turn ends without it: it makes no more calls."""
         self.feed: EventFeed = feed
+        self.pieces: PieceLog | None = pieces
+        """Of its answers, if they are stored; its branches share it."""
         self._log = log
         self.must_stop: bool = log.must_stop
         """The turn was stopped while no process ran it."""
@@ -301,14 +306,19 @@ class Turn:
         """Record an entry, and publish its events when it is durable. `soon`: the commit may wait for the next entry."""
         if self.branch:
             entry = msgspec.structs.replace(entry, branch=self.branch)
+        pieces = self.pieces
+        if pieces is not None:
+            entry = msgspec.structs.replace(entry, log=pieces.place)
         shown = entry
-        then = None
+        then: Callable[[bool], None] | None = None
         sensitive = self.sensitive
         if not sensitive.is_empty:
             shown, text = sensitive.entry(entry), sensitive.text(text)
         if self.feed.readers:
             held = self.feed.hold(events_of(shown, self._log.count + 1, self.thread, self.number))
             then = partial(self.feed.release, held)
+        if pieces is not None and pieces.take(entry):
+            then = _then(then, partial(pieces.recorded, entry, pieces.offset))
         raw = msgspec.to_builtins(entry)
         self._log.write(text, raw, looked_at, raw if shown is entry else msgspec.to_builtins(shown), then, soon)
 
@@ -404,6 +414,7 @@ class Turn:
             max_handoffs=self.max_handoffs,
             metadata=self.metadata,
             files=self.files,
+            pieces=self.pieces,
         )
 
     # Handoffs.
@@ -728,11 +739,32 @@ class Turn:
         if not self._replay.plans:
             self._replay.must_restart = False
         self.record_plan(body)
-        if self.feed.readers:  # nobody has pieces of an answer of which no reader knew
+        if self.has_piece_readers:  # nobody has pieces of an answer of which no reader knew
             await self.flush()
+
+    @property
+    def has_piece_readers(self) -> bool:
+        """Is the model asked to stream its answer?"""
+        return self.pieces is not None or bool(self.feed.readers)
+
+    def publish_piece(self, piece: Delta) -> None:
+        """Pass a piece of an answer to live readers, and to the store if pieces are kept there."""
+        use = {"use": piece.use} if piece.kind in ("name", "arguments") else {}
+        id = ""
+        if self.pieces is not None:
+            id = self.pieces.add(self._log.count + 1, self.branch, self.steps + 1, piece.kind, piece.text, piece.use)
+        self._publish("delta", {"kind": piece.kind, "text": piece.text, **use}, id)
+
+    def void_pieces(self, why: str) -> None:
+        """The model is asked again after it has given pieces of this step's answer. Live readers know that from the event `retry`."""
+        if self.pieces is not None and self.pieces.is_open((self.branch, self.steps + 1)):
+            self.restart(why)
 
     def publish(self, type: AgentEventType, **data: Any) -> None:
         """Pass an event to live readers without recording it."""
+        self._publish(type, data)
+
+    def _publish(self, type: AgentEventType, data: dict[str, Any], id: str = "") -> None:
         if self.feed.readers:
             self.feed.publish(
                 AgentEvent(
@@ -741,6 +773,7 @@ class Turn:
                     turn=self.number,
                     at=self.clock.now(),
                     step=self.steps + 1 if type in ("delta", "retry") else self.steps,
+                    id=id,
                     data={**data, "branch": self.branch} if self.branch else data,
                 )
             )
@@ -827,6 +860,7 @@ class Turn:
             frontend=tuple(self.frontend.values()),
             record=self.record,
             metadata=self.metadata,
+            pieces=self.pieces,
         )
         branch.max_steps = max_steps
         branch._replay.must_restart = self._replay.must_restart
@@ -850,6 +884,18 @@ class Turn:
         """Append the messages of a branch."""
         self.messages += branch.new_messages
         self._ids |= branch._ids
+
+
+def _then(first: Callable[[bool], None] | None, second: Callable[[], None]) -> Callable[[bool], None]:
+    """Calls both when an entry is durable, and only the first if it never will be."""
+
+    def then(durable: bool) -> None:
+        if first is not None:
+            first(durable)
+        if durable:
+            second()
+
+    return then
 
 
 def _end_of(reply: ChatReply, message: ChatMessage) -> AnswerEnd:

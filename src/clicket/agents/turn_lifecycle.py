@@ -23,11 +23,12 @@ from clicket.agents.forked_turn import begin_fork, with_entries
 from clicket.agents.handoff import Handoff
 from clicket.agents.identity import Identity, both
 from clicket.agents.mailbox import Mailbox
-from clicket.agents.memory import Head, Known, Memory, TurnDocument
+from clicket.agents.memory import Head, Known, Memory, TurnDocument, key_of
 from clicket.agents.middleware import at_end, bring_tools
 from clicket.agents.model_spend import count_summaries
 from clicket.agents.outages import Outages
 from clicket.agents.output import Output
+from clicket.agents.pieces import PieceLog, remove_pieces
 from clicket.agents.rerun import bring_recorded
 from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, Brought, RunOptions, RunValues, model_name
 from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
@@ -45,7 +46,7 @@ from clicket.model.ports import AgentHost, put_away, sleep
 from clicket.model.ports.model_trace import MODEL_TRACE
 from clicket.safety.vault import hide_text
 
-__all__ = ["Drive", "OnChange", "ReturnTo", "StateChanged", "TurnLifecycle"]
+__all__ = ["Deltas", "Drive", "OnChange", "ReturnTo", "StateChanged", "TurnLifecycle"]
 
 logger = logging.getLogger("clicket.agents")
 
@@ -54,6 +55,8 @@ StateChanged = Callable[[AgentState, AgentState, str], Any]
 """A function of `(before, after, thread)`; it may be async."""
 OnChange = Literal["continue", "refuse"]
 """What becomes of an interrupted turn whose agent could do something else than the present one of its name."""
+Deltas = Literal["live", "stored"]
+"""Who can read the pieces of an answer before it is on record: readers in the process that runs the turn, or in any process."""
 ReturnTo = Literal["last", "first"]
 """Which agent begins the next turn of a thread that was handed over."""
 _MAX_ERROR = 4_000
@@ -100,11 +103,13 @@ class TurnLifecycle:
         others: Mapping[str, TurnLifecycle] | None = None,
         max_handoffs: int = 0,
         return_to: ReturnTo = "last",
+        deltas: Deltas = "live",
     ) -> None:
         self.handoffs: Mapping[str, Handoff] = handoffs or {}
         self.others: Mapping[str, TurnLifecycle] = others or {}
         self._max_handoffs = max_handoffs
         self._return_to = return_to
+        self._deltas = deltas
         self.turns = turns
         self.identity = identity
         self._on_change = on_change
@@ -152,6 +157,8 @@ class TurnLifecycle:
             await self._taken(host, Outages(host, log), thread, id, record.heard)
         if done is not None:  # it had ended when its process died
             done = await self._memory.save(host, thread, done)
+            if self._deltas == "stored":
+                host.spawn(remove_pieces(host, key_of(host.caller, thread, self.identity.name), number))
             known = await self._memory.load(host, thread)
             failed = done.state is AgentState.ERROR
             result = result_of(done, self.identity.name, thread, known.messages)
@@ -184,6 +191,7 @@ class TurnLifecycle:
             max_handoffs=self._max_handoffs,
             metadata=options.metadata,
             files=files,
+            pieces=self._pieces(host, feed, thread, number),
         )
         place = (host.caller, thread)
         self.turns[place] = turn
@@ -194,9 +202,22 @@ class TurnLifecycle:
         except _Differs as differs:
             return await self._refuse(turn, differs)
         finally:
+            if turn.pieces is not None and not turn.goes_on_elsewhere:
+                turn.pieces.end()
             turn.host.drop_deps(thread, turn.mark)
             if self.turns.get(place) is turn:
                 del self.turns[place]
+
+    def _pieces(self, host: AgentHost, feed: EventFeed, thread: str, number: int) -> PieceLog | None:
+        """The log of the turn's pieces, if they are stored. In one process the offsets of a turn never go back."""
+        if self._deltas == "live":
+            feed.pieces = None
+            return None
+        before = feed.pieces
+        start = before.offset if before is not None and before.turn == number else 0
+        key = key_of(host.caller, thread, self.identity.name)
+        feed.pieces = PieceLog(host, key, number, start=start)
+        return feed.pieces
 
     def _role(self, began: Identity, tools: frozenset[str] | None, middleware: Chain, values: RunValues) -> Role:
         """Of this agent, in a turn that began, or was handed over, with `began`."""

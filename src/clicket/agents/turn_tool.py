@@ -230,6 +230,8 @@ class TurnTool(ToolDefaults):
         turn = self.turns.get((ctx.caller, thread))
         if turn is not None:
             turn.is_over = True
+            if turn.pieces is not None:
+                turn.pieces.end()
         with suppress(UsageError):  # the runtime is closed: the next process ends them
             await end_open_calls(self._host.acting_for(ctx.caller, log.scopes, log.requesters), log, thread, STOPPED)
 

@@ -105,6 +105,9 @@ class Host:
         engine = self._runtime._engine
         return engine is None or engine.is_closing
 
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._engine.tasks.spawn(work)
+
     @property
     def is_stuck(self) -> bool:
         return self._engine.journal.trouble is not None

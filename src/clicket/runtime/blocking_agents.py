@@ -24,7 +24,7 @@ from clicket.agents.plan_execute import PlanExecuteAgent as AsyncPlanExecuteAgen
 from clicket.agents.react import ReActAgent as AsyncReActAgent
 from clicket.agents.run_options import Given
 from clicket.agents.subagents import AgentTool
-from clicket.agents.turn_lifecycle import Drive, OnChange, ReturnTo, StateChanged
+from clicket.agents.turn_lifecycle import Deltas, Drive, OnChange, ReturnTo, StateChanged
 from clicket.agents.turn_limits import Limits
 from clicket.agents.user_message import Message, UserMessage
 from clicket.errors import known_keywords
@@ -49,7 +49,8 @@ class Agent(BlockingPart[AsyncAgent[T]]):
     this name began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`).
     `middleware` surrounds its requests and tool calls, see `Middleware`. `checks`: see `Check`. `output`: the type of its answers,
     which `r.value` then has. `handoffs`, `max_handoffs`, `return_to`: see `ReActAgent`; a drive of your own lets `TurnHandedOver`
-    through, which `Actor.act` raises. `on_state_changed(before, after, thread)`: a function that is called for every change of state.
+    through, which `Actor.act` raises. `deltas`: see `ReActAgent`. `on_state_changed(before, after, thread)`: a function that is called
+    for every change of state.
     """
 
     @known_keywords
@@ -74,6 +75,7 @@ class Agent(BlockingPart[AsyncAgent[T]]):
         return_to: ReturnTo = "last",
         replace: bool = False,
         on_change: OnChange = "continue",
+        deltas: Deltas = "live",
         on_state_changed: StateChanged | None = None,
     ) -> None:
         self._make(
@@ -97,6 +99,7 @@ class Agent(BlockingPart[AsyncAgent[T]]):
                 return_to=return_to,
                 replace=replace,
                 on_change=on_change,
+                deltas=deltas,
                 on_state_changed=on_state_changed,
             ),
         )
@@ -376,7 +379,8 @@ class ReActAgent(Agent[T]):
     messages. `max_handoffs`: in one turn. `return_to`: the next turn of the thread begins with the `last` agent, or with this one
     (`first`). `replace`: put it in the place of another agent of its name on this runtime that has other tools or limits. `on_change`:
     what becomes of an interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both
-    may use, or `refuse`.
+    may use, or `refuse`. `deltas`: `stored` keeps the pieces of an answer in the store until it is on record, so that readers in any
+    process get them (`events`); `live` passes them to readers in this process alone.
     """
 
     @known_keywords
@@ -411,6 +415,7 @@ class ReActAgent(Agent[T]):
         return_to: ReturnTo = "last",
         replace: bool = False,
         on_change: OnChange = "continue",
+        deltas: Deltas = "live",
         on_state_changed: StateChanged | None = None,
     ) -> None:
         self._make(
@@ -444,6 +449,7 @@ class ReActAgent(Agent[T]):
                 return_to=return_to,
                 replace=replace,
                 on_change=on_change,
+                deltas=deltas,
                 on_state_changed=on_state_changed,
             ),
         )
@@ -488,6 +494,7 @@ class PlanExecuteAgent(Agent[T]):
         output_retries: int = 2,
         replace: bool = False,
         on_change: OnChange = "continue",
+        deltas: Deltas = "live",
         on_state_changed: StateChanged | None = None,
     ) -> None:
         self._make(
@@ -521,6 +528,7 @@ class PlanExecuteAgent(Agent[T]):
                 output_retries=output_retries,
                 replace=replace,
                 on_change=on_change,
+                deltas=deltas,
                 on_state_changed=on_state_changed,
             ),
         )

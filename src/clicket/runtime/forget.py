@@ -150,14 +150,14 @@ class _Forgetting:
     async def _remove_threads(self) -> None:
         from clicket.agents.context_window import SUMMARY
         from clicket.agents.facts import MEMORY, facts_in
-        from clicket.agents.memory import ENTRIES, FORK, HEAD, ID, REQUESTS, TURN
+        from clicket.agents.memory import ENTRIES, FORK, HEAD, ID, PIECES, REQUESTS, TURN
 
         documents = CallerDocuments(self._store, self._engine.vault, self._caller, self._engine.clock)
         for key in await self._keys(MEMORY, self._prefix):
             known = await self._store.document(MEMORY, key)
             count = 0 if known is None else len(facts_in(documents, known) or ())
             self._facts += count if await self._store.delete_document(MEMORY, key) else 0
-        for kind in (ID, TURN, ENTRIES, FORK, SUMMARY, REQUESTS):
+        for kind in (ID, TURN, ENTRIES, FORK, SUMMARY, REQUESTS, PIECES):
             await self._delete(kind)
         for key in await self._keys(HEAD, self._prefix):
             self._threads.add(unquote(key.split("/", 2)[2]))

@@ -18,6 +18,7 @@
     approval_page, connect_page    pages that links lead to: decide about one call; connect an account
     approval_html, connect_html, page_html    the HTML of these pages, and its frame
     turn_follower, turn_requests    turns for clients of other protocols; which request began or continued which turn
+    turn_questions           questions of a turn to those clients, and their answers as decisions
     waits                    the times that a call has waited, numbered
     request, request_body, responses, schemas, problems    HTTP requests, their bodies, responses, JSON schemas, errors
     call_lookup, artifact_access    which calls and artifacts a key may see

@@ -47,7 +47,7 @@ from clicket.server.schemas import Name, Stop, Wait
 
 __all__ = ["AgentHandlers"]
 
-_AFTER = r"^[0-9]{1,12}(-[0-9]{1,12}\.[0-9]{1,12})?$"
+_AFTER = r"^[0-9]{1,12}(-[0-9]{1,12}\.[0-9]{1,12}(\.[0-9]{1,12})?)?$"
 _MAX_MESSAGE = 512 * 1024
 _MAX_PARTS = 100
 Text = Annotated[str, Meta(min_length=1, pattern=r"^\s*[^\x00\s][^\x00]*$")]

@@ -28,6 +28,7 @@ from clicket.server.a2a import A2AHandlers
 from clicket.server.access_tokens import AccessTokens
 from clicket.server.ag_ui import AgUiHandlers
 from clicket.server.agents import AgentHandlers
+from clicket.server.ai_sdk import AiSdkHandlers
 from clicket.server.approval_page import ApprovalPageHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifact_access import ArtifactAccess
@@ -212,6 +213,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *EventHandlers(lookup, event_log, streams).operations(),
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *AgUiHandlers(agents, runtime.settings, body_reader, streams, store).operations(),
+        *AiSdkHandlers(agents, runtime.settings, body_reader, streams, store).operations(),
         *A2AHandlers(agents, runtime.settings, body_reader, streams, store, needs_key=needs_key).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),
         *ApprovalPageHandlers(runtime, body_reader).operations(),

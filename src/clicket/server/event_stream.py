@@ -8,7 +8,7 @@ thousand numbers. One timer serves all of them: it sends heartbeats and finds cl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from clicket.server.request import Request
@@ -209,11 +209,12 @@ class EventStreams:
         first: bytes = b": stream\n\n",
         on_shutdown: bytes = _SHUTDOWN,
         on_unauthorized: bytes = _UNAUTHORIZED,
+        headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> AlreadySent:
         """Send a source from position `after` on, until it ends, the client leaves, its key is revoked, or the server shuts down.
 
         `lines`: as lines of JSON. `first`: the first frame; with it the headers go out before the first event. `on_shutdown` and
-        `on_unauthorized`: the last frame, if the server shuts down or the key is revoked.
+        `on_unauthorized`: the last frame, if the server shuts down or the key is revoked. `headers`: more of the response.
         """
         loop = asyncio.get_running_loop()
         send = request.send
@@ -226,8 +227,8 @@ class EventStreams:
         leaving = loop.create_task(_wait_for_disconnect(reader, request.receive))
         try:
             with self._revocation.over(request.scope, reader.end_unauthorized):
-                headers = [_LINES if lines else _EVENT_STREAM, *_HEADERS]
-                await self._send(reader, send, {"type": "http.response.start", "status": 200, "headers": headers})
+                whole = [_LINES if lines else _EVENT_STREAM, *_HEADERS, *headers]
+                await self._send(reader, send, {"type": "http.response.start", "status": 200, "headers": whole})
                 await self._send_frames(reader, send, first)
                 await self._run(reader, source, send, (on_shutdown, on_unauthorized))
                 if not reader.disconnected:

@@ -62,6 +62,10 @@ class AgentHost(Protocol):
         """Inside, the error is `Closed` if the runtime is closed meanwhile, as for a call that is waited for."""
         ...
 
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run something in the background. The runtime waits for it when it closes, a second at most."""
+        ...
+
     @property
     def is_stuck(self) -> bool:
         """Events of running calls cannot be stored until a person has made room."""

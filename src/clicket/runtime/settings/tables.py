@@ -89,6 +89,8 @@ class AgentTable(msgspec.Struct, frozen=True, kw_only=True):
     """Files of one folder."""
     on_change: str | UnsetType = UNSET
     """What becomes of a turn that was interrupted before the agent was changed: `continue` or `refuse`."""
+    deltas: str | UnsetType = UNSET
+    """Who reads the pieces of an answer before it is on record: `live`, readers in the process of the turn; `stored`, any process."""
 
 
 class ReactTable(AgentTable, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from clicket.runtime.calls.external_calls import complete_own
 from clicket.runtime.runtime import Runtime
 from clicket.runtime.settings import Settings
 from clicket.server.ag_ui import run_input, wire
-from clicket.server.ag_ui.interrupts import asked_from, check_resume, decide
+from clicket.server.ag_ui.interrupts import check_resume, decide
 from clicket.server.ag_ui.run_input import RunAgentInput
 from clicket.server.ag_ui.run_stream import RunStream, refused_run
 from clicket.server.call_lookup import CALLER, own_runtime
@@ -31,6 +31,7 @@ from clicket.server.request import Request, in_trace
 from clicket.server.request_body import BodyReader
 from clicket.server.responses import AlreadySent
 from clicket.server.turn_follower import waiting_now
+from clicket.server.turn_questions import asked_from
 from clicket.server.turn_requests import Asked, ThreadRequests, TurnRequest
 from clicket.server.waits import Wait, wait_number
 

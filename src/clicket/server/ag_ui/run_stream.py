@@ -15,7 +15,7 @@ from clicket.agents.event_feed import FeedReader
 from clicket.errors import ClicketError, NotFound
 from clicket.model.names import FRONTEND
 from clicket.runtime.runtime import Runtime
-from clicket.server.ag_ui.interrupts import asked_from, interrupt_of
+from clicket.server.ag_ui.interrupts import interrupt_of
 from clicket.server.ag_ui.run_input import RunAgentInput
 from clicket.server.ag_ui.translator import Translator
 from clicket.server.ag_ui.wire import (
@@ -27,6 +27,7 @@ from clicket.server.ag_ui.wire import (
     token_usage,
 )
 from clicket.server.turn_follower import Blocked, TurnFollower
+from clicket.server.turn_questions import asked_from
 from clicket.server.turn_requests import Asked, ThreadRequests, TurnRequest
 from clicket.server.waits import Wait
 

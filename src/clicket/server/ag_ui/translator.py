@@ -15,17 +15,13 @@ from clicket.agents.event_stream import position_of
 from clicket.model.chat import Usage
 from clicket.server.ag_ui.wire import Event, assistant_id, event, result_id, tool_call
 from clicket.server.turn_follower import Followed, SubTask
+from clicket.server.turn_questions import tool_call_id
 
-__all__ = ["Translator", "tool_call_id"]
+__all__ = ["Translator"]
 
 _KINDS = {"text": "TEXT_MESSAGE", "thought": "REASONING_MESSAGE"}
 Place = tuple[str, str]
 """The call of the agent whose event it is (empty: the turn's own), and the branch of its turn."""
-
-
-def tool_call_id(use_id: str, task: SubTask | None) -> str:
-    """The id of a tool call. Models of different agents may give the same id to their calls."""
-    return use_id if task is None else f"{task.id}/{use_id}"
 
 
 class _OpenText:

@@ -89,6 +89,8 @@ class AgentTable(msgspec.Struct, frozen=True, kw_only=True):
     """Files of one folder."""
     on_change: str | UnsetType = UNSET
     """What becomes of a turn that was interrupted before the agent was changed: `continue` or `refuse`."""
+    undo_on: str | tuple[str, ...] | UnsetType = UNSET
+    """After which ends of a turn its calls are undone: `failed`, `cancelled`, `budget`, `max_steps`, `repeated`."""
 
 
 class ReactTable(AgentTable, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn_lifecycle import OnChange, StateChanged
 from clicket.agents.turn_limits import Limits
+from clicket.agents.undo_turn import UndoOn
 from clicket.model.ports import ChatModel
 from clicket.tools import Tool
 
@@ -48,6 +49,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     output_retries: int
     replace: bool
     on_change: OnChange
+    undo_on: UndoOn | Collection[UndoOn] | None
     on_state_changed: StateChanged | None
 
     @classmethod
@@ -83,5 +85,6 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
             "output": self.output,
             "replace": self.replace,
             "on_change": self.on_change,
+            "undo_on": self.undo_on,
             "on_state_changed": self.on_state_changed,
         }

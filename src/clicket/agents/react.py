@@ -20,6 +20,7 @@ from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import OnChange, ReturnTo, StateChanged
 from clicket.agents.turn_limits import NO_STEPS, Ending
 from clicket.agents.typed_answers import TypedAnswers
+from clicket.agents.undo_turn import UndoOn
 from clicket.errors import known_keywords
 from clicket.model.chat import ToolOffer
 from clicket.model.ports import ChatModel
@@ -45,7 +46,9 @@ class ReActAgent(Agent[T]):
     `max_handoffs`: in one turn. `return_to`: the next turn of the thread begins with the `last` agent, or with this one (`first`).
     `replace`: put it in the place of another agent of its name on this runtime that has other tools or limits. `on_change`: what
     becomes of an interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both may
-    use, or `refuse`.
+    use, or `refuse`. `undo_on`: after which ends of a turn its calls are undone, the last one first: `"failed"` (an error, or
+    `invalid_output`, or `refused`), `"cancelled"`, `"budget"`, `"max_steps"`, `"repeated"`, one or several. The turn ends when that is
+    done.
     """
 
     @known_keywords
@@ -80,6 +83,7 @@ class ReActAgent(Agent[T]):
         return_to: ReturnTo = "last",
         replace: bool = False,
         on_change: OnChange = "continue",
+        undo_on: UndoOn | Collection[UndoOn] | None = None,
         on_state_changed: StateChanged | None = None,
     ) -> None:
         options = AgentOptions.of(locals())

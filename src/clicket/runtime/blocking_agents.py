@@ -26,6 +26,7 @@ from clicket.agents.run_options import Given
 from clicket.agents.subagents import AgentTool
 from clicket.agents.turn_lifecycle import Drive, OnChange, ReturnTo, StateChanged
 from clicket.agents.turn_limits import Limits
+from clicket.agents.undo_turn import UndoOn
 from clicket.agents.user_message import Message, UserMessage
 from clicket.errors import known_keywords
 from clicket.kernel import AgentState
@@ -46,10 +47,11 @@ class Agent(BlockingPart[AsyncAgent[T]]):
     and that `find_tools` may find for it; None: all that the hub offers. `kind`, `only` and `limits` say what it may do, `more_limits`
     adds limits of its kind; `system` and `model` are recorded with each turn. A second agent of this name on one runtime must be able
     to do the same, or take the place of the first (`replace=True`). `on_change`: what becomes of an interrupted turn that an agent of
-    this name began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`).
-    `middleware` surrounds its requests and tool calls, see `Middleware`. `checks`: see `Check`. `output`: the type of its answers,
-    which `r.value` then has. `handoffs`, `max_handoffs`, `return_to`: see `ReActAgent`; a drive of your own lets `TurnHandedOver`
-    through, which `Actor.act` raises. `on_state_changed(before, after, thread)`: a function that is called for every change of state.
+    this name began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`). `undo_on`:
+    after which ends of a turn its calls are undone, see `ReActAgent`. `middleware` surrounds its requests and tool calls, see
+    `Middleware`. `checks`: see `Check`. `output`: the type of its answers, which `r.value` then has. `handoffs`, `max_handoffs`,
+    `return_to`: see `ReActAgent`; a drive of your own lets `TurnHandedOver` through, which `Actor.act` raises.
+    `on_state_changed(before, after, thread)`: a function that is called for every change of state.
     """
 
     @known_keywords
@@ -74,6 +76,7 @@ class Agent(BlockingPart[AsyncAgent[T]]):
         return_to: ReturnTo = "last",
         replace: bool = False,
         on_change: OnChange = "continue",
+        undo_on: UndoOn | Collection[UndoOn] | None = None,
         on_state_changed: StateChanged | None = None,
     ) -> None:
         self._make(
@@ -97,6 +100,7 @@ class Agent(BlockingPart[AsyncAgent[T]]):
                 return_to=return_to,
                 replace=replace,
                 on_change=on_change,
+                undo_on=undo_on,
                 on_state_changed=on_state_changed,
             ),
         )
@@ -376,7 +380,9 @@ class ReActAgent(Agent[T]):
     messages. `max_handoffs`: in one turn. `return_to`: the next turn of the thread begins with the `last` agent, or with this one
     (`first`). `replace`: put it in the place of another agent of its name on this runtime that has other tools or limits. `on_change`:
     what becomes of an interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both
-    may use, or `refuse`.
+    may use, or `refuse`. `undo_on`: after which ends of a turn its calls are undone, the last one first: `"failed"` (an error, or
+    `invalid_output`, or `refused`), `"cancelled"`, `"budget"`, `"max_steps"`, `"repeated"`, one or several. The turn ends when that is
+    done.
     """
 
     @known_keywords
@@ -411,6 +417,7 @@ class ReActAgent(Agent[T]):
         return_to: ReturnTo = "last",
         replace: bool = False,
         on_change: OnChange = "continue",
+        undo_on: UndoOn | Collection[UndoOn] | None = None,
         on_state_changed: StateChanged | None = None,
     ) -> None:
         self._make(
@@ -444,6 +451,7 @@ class ReActAgent(Agent[T]):
                 return_to=return_to,
                 replace=replace,
                 on_change=on_change,
+                undo_on=undo_on,
                 on_state_changed=on_state_changed,
             ),
         )
@@ -488,6 +496,7 @@ class PlanExecuteAgent(Agent[T]):
         output_retries: int = 2,
         replace: bool = False,
         on_change: OnChange = "continue",
+        undo_on: UndoOn | Collection[UndoOn] | None = None,
         on_state_changed: StateChanged | None = None,
     ) -> None:
         self._make(
@@ -521,6 +530,7 @@ class PlanExecuteAgent(Agent[T]):
                 output_retries=output_retries,
                 replace=replace,
                 on_change=on_change,
+                undo_on=undo_on,
                 on_state_changed=on_state_changed,
             ),
         )

@@ -49,6 +49,10 @@ OPTIONS = {
         "Called as `check(call, ctx)` when the outcome of an attempt is unknown; returns `Happened`, `DidNotHappen` or `Unknown`.",
         True,
     ),
+    "undo": (
+        "Takes the effect of a call back: called as `undo(call, ctx)` with the call's record, or an `Undo` with options of its own.",
+        True,
+    ),
     "external": ("The body only begins the work; the token of `ctx.pending()` ends the call from outside.", True),
     "background": (
         "In an agent's turn the conversation goes on while the call runs; its result enters a later step or turn.",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clicket.model.files import File, Image
     from clicket.runtime.runtime import Runtime
     from clicket.runtime.settings import Settings
-    from clicket.tools import Depends, DidNotHappen, Happened, NativeTool, ToolContext, Unknown, tool
+    from clicket.tools import Depends, DidNotHappen, Happened, NativeTool, ToolContext, Undo, Unknown, tool
     from clicket.tools.rest import RestTool
 
 __version__ = "0.1.0"
@@ -53,6 +53,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolResult",
+    "Undo",
     "Unknown",
     "tool",
 ]
@@ -67,7 +68,7 @@ _HOMES = {
     "clicket.engine.stages": "Condition Policy Rule",
     "clicket.runtime.runtime": "Runtime",
     "clicket.runtime.settings": "Settings",
-    "clicket.tools": "Depends DidNotHappen Happened NativeTool ToolContext Unknown tool",
+    "clicket.tools": "Depends DidNotHappen Happened NativeTool ToolContext Undo Unknown tool",
     "clicket.tools.rest": "RestTool",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

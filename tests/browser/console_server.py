@@ -17,7 +17,7 @@ from typing import Any
 from tests.kit.pictures import png
 from tests.kit.webhook_receiver import Receiver
 
-from clicket import File, Image, Policy, Rule, Runtime, Settings, ToolCall, ToolContext, tool
+from clicket import File, Image, Policy, Record, Rule, Runtime, Settings, ToolCall, ToolContext, Undo, tool
 from clicket.agents import Ask, Check, PlanExecuteAgent, ReActAgent, Refuse, pii
 from clicket.engine.executors.sink import questions
 from clicket.errors import RetryableError
@@ -137,6 +137,17 @@ async def lookup(company: str, ctx: ToolContext) -> str:
     return f"{company} has 12 employees"
 
 
+async def _release(call: Record, ctx: ToolContext) -> str:
+    if call.arguments["seat"] == "stuck":
+        raise ValueError("the seat is taken")
+    return "released"
+
+
+@tool(undo=Undo(_release, max_retries=0))
+async def reserve(seat: str) -> str:
+    return f"seat {seat}"
+
+
 @tool(background=True)
 async def report(topic: str) -> str:
     """Work in the background."""
@@ -188,6 +199,8 @@ def _answers(request: Any) -> Any:
         return ChatReply(text="" if ended == "empty" else "Half an answer", ended="stop" if ended == "empty" else ended)
     if last.content.startswith("report on "):
         return [("report", {"topic": last.content.removeprefix("report on ")})]
+    if last.content.startswith("reserve"):
+        return [("reserve", {"seat": "1A"}), ("echo", {"text": "x"}), ("evil", {})]
     if last.content.startswith("draw"):
         return [("draw", {})]
     return [("echo", {"text": last.content})]
@@ -250,6 +263,7 @@ async def main(store: str, port: int, seed: int) -> None:
             report,
             order,
             draw,
+            reserve,
         ]
         tools += [deep_search.tool(engine=index), code_interpreter(require="process", timeout=30, warm=False)]
         events = ["approval.requested", "call.unknown", "budget.reached"]

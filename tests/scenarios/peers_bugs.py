@@ -410,4 +410,33 @@ PEERS_BUGS = (
         ),
         test="test_temporal_1048_a_cancel_of_a_body_in_a_child_process",
     ),
+    PeersBug(
+        peer="langchain4j/langchain4j",
+        number=5171,
+        kind="pull",
+        since="June 2026, found in review",
+        state="merged",
+        what=(
+            "A tool call failed, and those before it were compensated; the model went on, a later call failed, and the same ones were"
+            " compensated again."
+        ),
+        here=(
+            "Tool calls that fail undo nothing while the turn goes on. When it fails, each call is undone by one call whose id"
+            " follows from its own, whoever asks again."
+        ),
+        test="test_langchain4j_5171_several_failures_in_one_turn",
+    ),
+    PeersBug(
+        peer="langchain4j/langchain4j",
+        number=5823,
+        kind="pull",
+        since="July 2026, found in review",
+        state="merged",
+        what=(
+            "A tool error that the model recovered from rolled back what earlier agents had done; then the workflow completed, and"
+            " reported success."
+        ),
+        here="Only the end of the turn counts: the tool's second try succeeds, the turn finishes, and nothing is undone.",
+        test="test_langchain4j_5823_an_error_that_the_agent_recovers_from",
+    ),
 )

@@ -16,7 +16,7 @@ from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.peers_bugs_child import Effects, dies_in_a_step, parallel_answers, tools_at
 
-from clicket import Policy, Runtime, State, ToolContext, tool
+from clicket import Policy, Record, Runtime, State, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.engine.executors.sink import questions
 from clicket.errors import ClicketError, StoreUnavailable
@@ -391,3 +391,71 @@ async def test_adk_7102_what_a_step_adds_to_the_store(tmp_path: Path) -> None:
 
     few, more, most = [await stored(steps) for steps in (5, 15, 25)]
     assert most - more < 1.5 * (more - few)  # a sum of squares would be 2
+
+
+# Effects that are taken back -----------------------------------------------------------------------------------------
+
+
+def bank_tools(undone: list[str]) -> list[Any]:
+    """A withdrawal fails as often as its amount says."""
+    tries = {"left": 0}
+
+    async def take_back(call: Record, ctx: ToolContext) -> None:
+        undone.append(f"{call.tool} {call.arguments}")
+
+    @tool(undo=take_back)
+    async def credit(n: int) -> str:
+        return "credited"
+
+    @tool(undo=take_back, max_retries=0)
+    async def withdraw(failures: int) -> str:
+        tries["left"] += 1
+        if tries["left"] <= failures:
+            raise ValueError("no money")
+        return "withdrawn"
+
+    return [credit, withdraw]
+
+
+async def test_langchain4j_5171_several_failures_in_one_turn() -> None:
+    undone: list[str] = []
+    replies: list[Any] = [asks(("credit", '{"n": 1}')), *[asks(("withdraw", '{"failures": 9}'))] * 2]
+
+    def answer(request: ChatRequest) -> ChatReply:
+        done = len(results_in(request))
+        if done == len(replies):
+            raise ValueError("the model gives up")
+        reply: ChatReply = replies[done]
+        return reply
+
+    async with make(bank_tools(undone)) as rt:
+        agent = ReActAgent(rt, Says(answer), undo_on="failed")
+        with pytest.raises(ValueError, match="gives up"):
+            await agent.run("Move it.", thread="t")
+        assert undone == ["credit {'n': 1}"]
+        report = await rt.undo(thread="t", turn=1, retry=True)
+        assert [each.tool for each in report.undone] == ["credit"]
+    assert undone == ["credit {'n': 1}"]
+
+
+async def test_langchain4j_5823_an_error_that_the_agent_recovers_from() -> None:
+    undone: list[str] = []
+
+    def credits(request: ChatRequest) -> ChatReply | str:
+        return "credited" if results_in(request) else asks(("credit", '{"n": 1}'))
+
+    def works(request: ChatRequest) -> ChatReply | str:
+        steps: list[ChatReply | str] = [
+            asks(("bank", '{"task": "credit"}')),
+            *[asks(("withdraw", '{"failures": 1}'))] * 2,
+            "done",
+        ]
+        return steps[len(results_in(request))]
+
+    async with make(bank_tools(undone)) as rt:
+        rt.add(ReActAgent(rt, Says(credits), name="bank", undo_on="failed").as_tool("bank"))
+        result = await ReActAgent(rt, Says(works), name="boss", undo_on="failed").run("Move it.", thread="t")
+        assert (result.text, result.stopped) == ("done", "finished")
+        states = [each.state for each in (await rt.history(tool="withdraw", order="asc")).items]
+    assert states == [State.FAILED, State.COMPLETED]
+    assert undone == []

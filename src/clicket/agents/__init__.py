@@ -47,6 +47,7 @@ An agent of your own is `Agent` with a drive: a coroutine function that takes a 
     task_threads                names of the threads in which agents work on tasks of others
     mailbox, turn_start         messages that wait for a turn; how turns begin
     open_calls                  ends the calls of a turn that is stopped
+    undo_turn, undone           undoing the calls of a turn that ends badly; what the next turn reads of it
     outages                     turns wait while the store does not answer
     run_options                 options of one run
     plan, transcript            steps of a plan; messages in which each call has its result

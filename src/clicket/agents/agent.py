@@ -4,7 +4,7 @@ followed and stopped from any process, and continues after a crash."""
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Generic, Protocol, Self, Unpack, overload
@@ -42,6 +42,7 @@ from clicket.agents.turn_on_record import turn_on_record
 from clicket.agents.turn_record import TurnRecord, begun_in, plan_in
 from clicket.agents.turn_start import begin, bringing, earlier, lacking_dep, refuse_lacking, turn_arguments, work_off
 from clicket.agents.turn_tool import TurnTool
+from clicket.agents.undo_turn import UndoOn, UndoTurnTool, undo_reasons
 from clicket.agents.user_message import Message, UserMessage, kept
 from clicket.engine.executors import TurnLog
 from clicket.engine.spend import spender_of_turn
@@ -91,6 +92,7 @@ class Agent(Generic[T]):
     limits of its kind; `system` and `model` are recorded with each turn. A second agent of this name on one runtime must be able to do the
     same, or take the place of the first (`replace=True`). `on_change`: what becomes of an interrupted turn that an agent of this name
     began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`).
+    `undo_on`: after which ends of a turn its calls are undone, see `ReActAgent`.
     `middleware` surrounds its requests and tool calls, see `Middleware`. `checks`: see `Check`. `output`: the type of its answers, which
     `r.value` then has. `handoffs`, `max_handoffs`, `return_to`: see `ReActAgent`; a drive of your own lets `TurnHandedOver` through, which
     `Actor.act` raises.
@@ -120,6 +122,7 @@ class Agent(Generic[T]):
         replace: bool = False,
         on_change: OnChange = "continue",
         deltas: Deltas = "live",
+        undo_on: UndoOn | Collection[UndoOn] | None = None,
         on_state_changed: StateChanged | None = None,
     ) -> None:
         made_with = {name: given for name, given in locals().items() if name not in ("self", "rt", "on_state_changed")}
@@ -163,6 +166,7 @@ class Agent(Generic[T]):
             middleware=chain.names,
             output=None if self._output is None else self._output.schema,
             handoffs=[each.label for each in self._handoffs.values()],
+            undo_on=undo_reasons(undo_on),
         )
         self._lifecycle = TurnLifecycle(
             identity,
@@ -184,6 +188,7 @@ class Agent(Generic[T]):
         if installed is None:
             self._tool.work_off = partial(work_off, self._tool)
             self._host.install(self._tool)
+            self._host.install(UndoTurnTool(name, self._host))
         if self._host.installed(FRONTEND) is None:
             self._host.install(FrontendTool())
         for check in chain.asking:

@@ -16,6 +16,7 @@ from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn_lifecycle import Deltas, OnChange, StateChanged
 from clicket.agents.turn_limits import Limits
+from clicket.agents.undo_turn import UndoOn
 from clicket.model.ports import ChatModel
 from clicket.tools import Tool
 
@@ -49,6 +50,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     replace: bool
     on_change: OnChange
     deltas: Deltas
+    undo_on: UndoOn | Collection[UndoOn] | None
     on_state_changed: StateChanged | None
 
     @classmethod
@@ -85,5 +87,6 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
             "replace": self.replace,
             "on_change": self.on_change,
             "deltas": self.deltas,
+            "undo_on": self.undo_on,
             "on_state_changed": self.on_state_changed,
         }

@@ -32,6 +32,7 @@ AgentEventType = Literal[
     "decision",
     "answer",
     "handoff",
+    "undone",
     "final",
     "error",
 ]

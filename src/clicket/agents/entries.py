@@ -10,6 +10,7 @@ import msgspec
 from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.agents.handoff import History
 from clicket.agents.turn_limits import AnswerEnd, RefusedAs, Stopped
+from clicket.agents.undone import Undone
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
 from clicket.model.files import FileRef
@@ -37,6 +38,7 @@ __all__ = [
     "Results",
     "Summary",
     "Tried",
+    "UndoneCalls",
     "Unknown",
     "Use",
     "call_id",
@@ -77,6 +79,8 @@ class OfAgent(Entry, frozen=True, kw_only=True):
     output: dict[str, Any] = {}
     """The JSON Schema of the answer."""
     handoffs: list[str] = []
+    undo_on: list[str] = []
+    """After which ends its calls are undone."""
 
 
 class Begun(OfAgent, frozen=True, kw_only=True):
@@ -246,6 +250,12 @@ class Heard(Entry, frozen=True, kw_only=True):
     files: list[FileRef] = []
 
 
+class UndoneCalls(Entry, frozen=True, kw_only=True, tag="undone"):
+    """Calls of earlier turns that were undone since the last one, which the model reads with the message."""
+
+    items: list[Undone]
+
+
 class Restart(Entry, frozen=True, kw_only=True):
     """The model is asked again for this step. Readers drop the pieces of its answer that they have."""
 
@@ -360,7 +370,10 @@ class Unknown(Entry, frozen=True, kw_only=True):
 
 _KINDS: dict[Any, type[Entry]] = {
     kind.__struct_config__.tag: kind
-    for kind in (Begun, HandedOver, Changed, Reply, Answer, Decision, Held, Heard, Restart, Tried, Summary, Results, News, PlanState, Ended)
+    for kind in (
+        Begun, HandedOver, Changed, Reply, Answer, Decision, Held, Heard, Restart, Tried, Summary, Results, News, PlanState, Ended,
+        UndoneCalls,
+    )
 }  # fmt: skip
 
 
@@ -418,6 +431,8 @@ def _facts_of(entry: Entry) -> Iterator[Fact]:
             yield "decision", {"by": entry.by, "on": entry.on, "value": entry.value, **about}
         case Heard():
             yield "message", {"role": "user", "text": entry.text, "id": entry.id, **_files(entry.files)}
+        case UndoneCalls():
+            yield "undone", {"calls": msgspec.to_builtins(entry.items)}
         case Restart():
             yield "restart", {"why": entry.why}
         case Tried():

@@ -39,6 +39,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """The JSON Schema of its answers."""
     handoffs: tuple[str, ...] = ()
     """Names of the agents that it may hand to, with what they read if that is not all."""
+    undo_on: tuple[str, ...] = ()
+    """After which ends of a turn its calls are undone."""
 
     @classmethod
     def of(
@@ -53,6 +55,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         middleware: tuple[str, ...] = (),
         output: Mapping[str, Any] | None = None,
         handoffs: Iterable[str] = (),
+        undo_on: tuple[str, ...] = (),
     ) -> Identity:
         bounds = _bounds(limits)
         may: dict[str, Any] = {"kind": kind, "tools": None if tools is None else sorted(tools), "limits": bounds}
@@ -62,6 +65,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             may["output"] = output
         if hands := tuple(sorted(handoffs)):
             may["handoffs"] = hands
+        if undo_on:
+            may["undo_on"] = undo_on
         digest = sha256(canonical(may)).hexdigest()[:_DIGEST]
         return cls(
             name=name,
@@ -74,6 +79,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             middleware=middleware,
             output=dict(output or {}),
             handoffs=hands,
+            undo_on=undo_on,
         )
 
     def for_run(self, options: RunOptions) -> Identity:
@@ -103,6 +109,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             "middleware": list(self.middleware),
             "output": self.output,
             "handoffs": list(self.handoffs),
+            "undo_on": list(self.undo_on),
         }
 
     @classmethod
@@ -120,6 +127,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             middleware=tuple(begun.middleware),
             output=begun.output,
             handoffs=tuple(begun.handoffs),
+            undo_on=tuple(begun.undo_on),
         )
 
     def system_in_place_of(self, present: str) -> str | None:
@@ -144,6 +152,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             what["middleware"] = [list(self.middleware), list(present.middleware)]
         if self.handoffs != present.handoffs:
             what["handoffs"] = [list(self.handoffs), list(present.handoffs)]
+        if self.undo_on != present.undo_on:
+            what["undo_on"] = [list(self.undo_on), list(present.undo_on)]
         if self.output != present.output:
             what["output"] = "the recorded type is used"
         if self.model != present.model:

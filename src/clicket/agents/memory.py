@@ -16,6 +16,7 @@ from clicket.agents.handoff import is_note
 from clicket.agents.origin import Origin
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import AnswerEnd, Stopped
+from clicket.agents.undone import Undone
 from clicket.errors import StoreUnavailable
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
@@ -85,6 +86,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread: str = ""
     agent: str = ""
     """To which the thread was handed, if it is not its own."""
+    undone: tuple[Undone, ...] = ()
+    """What was undone, and no turn has read."""
     origin: Origin | None = None
     """Of a fork. The turns up to `origin.after` are at `past_key`."""
 
@@ -123,6 +126,8 @@ class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """That drove it last, if it was handed over."""
     called: Usage | None = None
     """Of the agents that it called, if that counted towards a limit. `usage` is without them."""
+    undone: tuple[str, ...] = ()
+    """The calls that undid others, of which it has read."""
 
     @property
     def as_written(self) -> tuple[ChatMessage, ...]:
@@ -329,11 +334,40 @@ class Memory:
                 updated_at=kept.at,
                 thread=thread,
                 agent=kept.agent,
+                undone=tuple(each for each in head.undone if each.undo not in kept.undone),
             )
             if await host.records.put_document(HEAD, key, host.protect(HEAD, key, _encode(new)), version):
                 self._follow(key, head, new, version, kept)
                 return kept
         raise StoreUnavailable(f"too many processes write thread {thread!r} at once; its turn {turn.turn} is stored.")
+
+    async def add_undone(self, host: AgentHost, thread: str, items: Iterable[Undone]) -> None:
+        """Keep in the head what was undone, until a turn has read it. What one has read, or what is there already, is not added."""
+        key = key_of(host.caller, thread, self._agent)
+        for _ in range(_ATTEMPTS):
+            head, version = await self.head(host, thread)
+            known = {each.undo for each in head.undone}
+            new = [each for each in items if each.undo not in known]
+            read = await self._undone_read(host, thread, min((each.turn for each in new), default=0)) if new else ()
+            new = [each for each in new if each.undo not in read]
+            if not new:
+                return
+            head = msgspec.structs.replace(
+                head, undone=(*head.undone, *new), thread=thread, updated_at=head.updated_at or host.clock.now()
+            )
+            if await host.records.put_document(HEAD, key, host.protect(HEAD, key, _encode(head)), version):
+                return
+        raise StoreUnavailable(f"too many processes write thread {thread!r} at once.")
+
+    async def _undone_read(self, host: AgentHost, thread: str, after: int) -> set[str]:
+        """What turns after this one have read."""
+        found: set[str] = set()
+        while True:
+            page = await self.page(host, thread, after=after)
+            found.update(undo for turn in page.turns for undo in turn.undone)
+            if page.after is None:
+                return found
+            after = page.after
 
     def _follow(self, key: str, before: Head, head: Head, version: int, turn: TurnDocument) -> None:
         known = self.cached.get(key)

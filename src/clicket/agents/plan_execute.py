@@ -25,6 +25,7 @@ from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Deltas, OnChange, StateChanged
 from clicket.agents.turn_limits import NO_STEPS, Ending, check_counts
 from clicket.agents.typed_answers import TypedAnswers
+from clicket.agents.undo_turn import UndoOn
 from clicket.errors import ClicketError, InvalidInput, StoreUnavailable, known_keywords
 from clicket.kernel import PlanStep
 from clicket.model.chat import ChatMessage, ToolUse
@@ -81,6 +82,7 @@ class PlanExecuteAgent(Agent[T]):
         replace: bool = False,
         on_change: OnChange = "continue",
         deltas: Deltas = "live",
+        undo_on: UndoOn | Collection[UndoOn] | None = None,
         on_state_changed: StateChanged | None = None,
     ) -> None:
         options = AgentOptions.of(locals())

@@ -20,6 +20,7 @@ from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Deltas, OnChange, ReturnTo, StateChanged
 from clicket.agents.turn_limits import NO_STEPS, Ending
 from clicket.agents.typed_answers import TypedAnswers
+from clicket.agents.undo_turn import UndoOn
 from clicket.errors import known_keywords
 from clicket.model.chat import ToolOffer
 from clicket.model.ports import ChatModel
@@ -47,6 +48,9 @@ class ReActAgent(Agent[T]):
     becomes of an interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both may
     use, or `refuse`. `deltas`: `stored` keeps the pieces of an answer in the store until it is on record, so that readers in any process
     get them (`events`); `live` passes them to readers in this process alone.
+    `undo_on`: after which ends of a turn its calls are undone, the last one first: `"failed"` (an error, or
+    `invalid_output`, or `refused`), `"cancelled"`, `"budget"`, `"max_steps"`, `"repeated"`, one or several. The turn ends when that is
+    done.
     """
 
     @known_keywords
@@ -82,6 +86,7 @@ class ReActAgent(Agent[T]):
         replace: bool = False,
         on_change: OnChange = "continue",
         deltas: Deltas = "live",
+        undo_on: UndoOn | Collection[UndoOn] | None = None,
         on_state_changed: StateChanged | None = None,
     ) -> None:
         options = AgentOptions.of(locals())

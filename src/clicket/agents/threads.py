@@ -10,12 +10,13 @@ from typing import Any, Literal
 import msgspec
 
 from clicket.agents.agent_result import AgentResult
-from clicket.agents.entries import Begun, Ended
+from clicket.agents.entries import Begun, Ended, UndoneCalls
 from clicket.agents.mailbox import Mailbox
 from clicket.agents.memory import Head, Memory, TurnDocument, inner_thread
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import NO_STEPS, Limits
 from clicket.agents.turn_record import TurnRecord, begun_in
+from clicket.agents.undo_turn import begin_undo, undoes
 from clicket.engine.spend import RAISE_BUDGET
 from clicket.errors import AgentBusy, AgentChanged, ClicketError, Conflict, NotFound
 from clicket.kernel import AgentState, State
@@ -35,6 +36,7 @@ __all__ = [
     "ending_of",
     "failure_of",
     "has_message",
+    "ids_of",
     "inner_thread",
     "other_message",
     "recorded_ending",
@@ -307,6 +309,8 @@ class Threads:
             error = "" if cancelled else _reason(record)
             ending = ending_of(on_record, self._limits, record.updated_at, error)
         begun = on_record.begun or _begun_by(record)
+        if undoes(begun.undo_on, ending.state, ending.stopped):
+            await begin_undo(self.host, self.agent, thread, number)
         await Mailbox(self.agent).remove(self.host, thread, [*filter(None, (begun.id,)), *on_record.heard])
         document = document_of(number, begun.message, on_record, ending, begun.id, begun.files)
         return await self.memory.save(self.host, thread, document)
@@ -410,7 +414,12 @@ def document_of(
     asked = ChatMessage(role="user", content=text, files=shown_in(text, tuple(files)))
     messages = paired(([] if read == "" else [asked]) + on_record.messages)
     document = ended_document(number, messages, on_record.plan, ending, id, "" if read is None else message)
-    return msgspec.structs.replace(document, heard=on_record.heard)
+    return msgspec.structs.replace(document, heard=on_record.heard, undone=ids_of(on_record.undone))
+
+
+def ids_of(undone: UndoneCalls | None) -> tuple[str, ...]:
+    """The calls that undid others, of an entry about them."""
+    return () if undone is None else tuple(each.undo for each in undone.items)
 
 
 def ended_document(

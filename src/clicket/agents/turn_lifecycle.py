@@ -17,7 +17,7 @@ import msgspec
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.chain import NO_MIDDLEWARE, Chain
 from clicket.agents.checking import check_message
-from clicket.agents.entries import Begun, Change, Changed, Ended, HandedOver
+from clicket.agents.entries import Begun, Change, Changed, Ended, HandedOver, UndoneCalls
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.forked_turn import begin_fork, with_entries
 from clicket.agents.handoff import Handoff
@@ -31,10 +31,20 @@ from clicket.agents.output import Output
 from clicket.agents.pieces import PieceLog, remove_pieces
 from clicket.agents.rerun import bring_recorded
 from clicket.agents.run_options import NO_OPTIONS, NO_VALUES, Brought, RunOptions, RunValues, model_name
-from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
+from clicket.agents.threads import (
+    document_of,
+    ended_document,
+    ending_of,
+    failure_of,
+    ids_of,
+    recorded_ending,
+    result_of,
+)
 from clicket.agents.turn import Role, Turn, TurnHandedOver, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
 from clicket.agents.turn_record import TurnRecord
+from clicket.agents.undo_turn import undo_at_end, undoes
+from clicket.agents.undone import undone_message
 from clicket.engine.executors import TurnLog
 from clicket.errors import AgentChanged, ClicketError, StoreUnavailable, UsageError
 from clicket.kernel import AGENT, AgentState
@@ -154,6 +164,9 @@ class TurnLifecycle:
         over = recorded_ending(record, log.must_stop)
         if done is None and over is not None:
             done = document_of(number, message, TurnRecord(log.shown_entries), over, id, files)
+            if record.begun is not None and undoes(record.begun.undo_on, over.state, over.stopped):
+                waits = over.stopped != "cancelled"
+                await undo_at_end(host, Outages(host, log), self.identity.name, thread, number, waits=waits)
             await self._taken(host, Outages(host, log), thread, id, record.heard)
         if done is not None:  # it had ended when its process died
             done = await self._memory.save(host, thread, done)
@@ -313,6 +326,7 @@ class TurnLifecycle:
         head = run.head
         if turn.record.begun is not None:
             await count_summaries(turn)
+            self._read_undone(run)
             return
         states = [AgentState.IDLE] if head.state is AgentState.IDLE else [head.state, AgentState.IDLE]
         states.append(AgentState.RUNNING)
@@ -336,10 +350,21 @@ class TurnLifecycle:
             looked_at,
             soon=True,
         )
+        self._read_undone(run)
         last = self._find(turn, head.agent) if head.agent and self._return_to == "last" else None
         if last is not None:  # else this process does not have it: the turn begins with the thread's own agent
             turn.record_handoff(self._handed_over(run, last))
         await self._report(changes, turn.thread)
+
+    def _read_undone(self, run: _Run) -> None:
+        """What was undone since the last turn is on record before the first request, which has it."""
+        turn = run.turn
+        entry = turn.record.undone
+        if entry is None and run.head.undone and not turn.record.replies:
+            entry = turn.record.undone = UndoneCalls(items=list(run.head.undone), at=turn.clock.now())
+            turn.write(f"{len(entry.items)} calls of earlier turns were undone.", entry)
+        if entry is not None:
+            turn.messages.append(undone_message(entry.items))
 
     async def _driven(self, run: _Run) -> Ending:
         """Drive the turn to its end. When the store does not answer, wait for it, and drive the turn again from its entries."""
@@ -552,6 +577,8 @@ class TurnLifecycle:
         turn ended: it is raised once the turn is saved."""
         stop = await _flush_end(turn)
         turn.leave_if_lost()  # only the turn's owner writes the memory
+        stop = await self._undo(turn, document) or stop
+        document = msgspec.structs.replace(document, undone=ids_of(turn.record.undone))
         try:
             await self._changed(AgentState.RUNNING, state, turn.thread)
             saved = await self._save(turn, document)
@@ -562,6 +589,23 @@ class TurnLifecycle:
         if stop is not None:
             raise stop
         return saved
+
+    async def _undo(self, turn: Turn, document: TurnDocument) -> asyncio.CancelledError | None:
+        """Undo the calls of a turn that ends so. A stop meanwhile does not end the undo, but the wait for it: it is returned."""
+        begun = turn.record.begun
+        undo_on = self.identity.undo_on if begun is None else begun.undo_on
+        if not undoes(undo_on, document.state, document.stopped):
+            return None
+        place = (turn.host, turn.outages(), self.identity.name, turn.thread, turn.number)
+        stop: asyncio.CancelledError | None = None
+        try:
+            await undo_at_end(*place, waits=document.stopped != "cancelled")
+        except asyncio.CancelledError as cancelled:
+            if turn.stopping == "shutdown":
+                raise
+            await undo_at_end(*place, waits=False)
+            stop = cancelled
+        return stop
 
     async def _taken(self, host: AgentHost, outages: Outages, thread: str, id: str, heard: Iterable[str]) -> None:
         """Remove messages from the thread's queue that the turn has taken: once they are on record in it, or a crash loses them, and before

@@ -27,10 +27,12 @@ from clicket.agents.entries import (
     Results,
     Summary,
     Tried,
+    UndoneCalls,
     entry_of,
 )
 from clicket.agents.handoff import note_message
 from clicket.agents.turn_limits import Limits, Repeats, Spent
+from clicket.agents.undone import undone_message
 from clicket.agents.verdicts import Change, Edit, Refuse, verdict_in
 from clicket.model.chat import ChatMessage, Usage
 
@@ -125,6 +127,8 @@ class TurnRecord:
         """Answers of models of a chain that were not used, and cost something."""
         self.called: Usage | None = None
         """Of agents that it called, if that counts towards a limit."""
+        self.undone: UndoneCalls | None = None
+        """What it read of calls that were undone."""
         self._branches: defaultdict[str, Branch] = defaultdict(Branch)
         self.message: str | None = None
         """What models read as the caller's message, if a check has changed it; empty if it was refused."""
@@ -135,7 +139,7 @@ class TurnRecord:
         for raw in found:
             self.add(entry_of(raw))
 
-    def add(self, entry: Entry) -> None:  # noqa: C901  # a case for each kind of entry
+    def add(self, entry: Entry) -> None:  # noqa: C901, PLR0912  # a case for each kind of entry
         """The next entry. One that is `Unknown` is passed over."""
         self.is_empty = False
         branch = self._branches[entry.branch]
@@ -162,6 +166,9 @@ class TurnRecord:
                 self._decided(entry, branch)
             case Held():
                 branch.held[entry.step] = entry
+            case UndoneCalls():
+                self.undone = entry
+                self._read(entry.branch, (undone_message(entry.items),))
             case Summary():
                 self.summaries.append(entry)
             case Tried():

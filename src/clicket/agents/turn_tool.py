@@ -240,7 +240,7 @@ def _refusal(known: Identity, given: Identity) -> str:
     names = [
         name
         for name in known.changes_to(given)
-        if name in ("kind", "tools", "limits", "middleware", "output", "handoffs")
+        if name in ("kind", "tools", "limits", "middleware", "output", "handoffs", "undo_on")
     ]
     return (
         f"this runtime has an agent {given.name!r} already, and the two differ in {' and '.join(names)}. After a crash one would continue "

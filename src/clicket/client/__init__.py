@@ -15,6 +15,7 @@ memory        what agents remember about this key
 spend         what was spent on the server, and what is left of its budgets
 audit, notices, workers  the audit log; what webhook endpoints got; the workers over the server's store
 unknown_outcomes  unknown outcomes of the server's calls, and settling one
+undo          undo a call, or the calls of a turn
 subscription  Subscription: the events of all calls
 files         uploads, and messages whose files are uploaded first
 request_body  a call as the body of a request

@@ -30,6 +30,7 @@ from clicket.client.request_body import MAX_ARGUMENTS, body_of, written_argument
 from clicket.client.schedules import Schedules
 from clicket.client.spend import Spend
 from clicket.client.subscription import Subscription
+from clicket.client.undo import undo
 from clicket.client.unknown_outcomes import resolve, unknown
 from clicket.client.workers import Workers
 from clicket.engine import Progress, Recovered
@@ -200,7 +201,7 @@ class Client:
         made = decoded(await self._connection.send("POST", path, query={"thread": thread}), _Accepted)
         return CallHandle(self._connection, made.id, made.thread)
 
-    unknown, resolve = unknown, resolve
+    unknown, resolve, undo = unknown, resolve, undo
     complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
 
     async def again(

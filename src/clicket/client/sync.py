@@ -38,6 +38,7 @@ from clicket.model.notice import Notice, NoticePage
 from clicket.model.ports import CacheStats
 from clicket.model.queue import QueueReport
 from clicket.model.spend import BudgetStatus, By, SpendReport
+from clicket.model.undo import UndoReport
 from clicket.model.worker import WorkerInfo
 from clicket.runtime.blocking_base import BlockingPart, BlockingRuntime, BlockingSubscription
 from clicket.runtime.calls.bulk import MAX_CALLS, BulkAction, BulkResult, CallName
@@ -183,6 +184,22 @@ class SyncClient(BlockingRuntime[AsyncClient]):
         """
         return self._loop.call(
             self._async.resolve(id, happened=happened, output=output, by=by, note=note, thread=thread, rerun=rerun)
+        )
+
+    def undo(
+        self,
+        id: str | None = None,
+        *,
+        thread: str | None = None,
+        turn: int | None = None,
+        agent: str | None = None,
+        strict: bool = True,
+        retry: bool = False,
+        dry: bool = False,
+    ) -> UndoReport:
+        """Undo a call, or all calls of a turn of an agent, and wait until it is done; as in `clicket.Runtime.undo`."""
+        return self._loop.call(
+            self._async.undo(id, thread=thread, turn=turn, agent=agent, strict=strict, retry=retry, dry=dry)
         )
 
     def complete(self, token: str, output: Any = None) -> str:

@@ -72,6 +72,7 @@ from clicket.engine.records.arguments import ArgumentsOnRecord
 from clicket.engine.records.signals import Signals
 from clicket.engine.records.stored_calls import StoredCalls
 from clicket.engine.records.tool_costs import ToolCosts
+from clicket.engine.records.undone_calls import UndoneCalls
 from clicket.engine.recovery.chores import Chores, Sweeps
 from clicket.engine.recovery.recovery import Recovery
 from clicket.engine.slots.gate import SharedSlotGate
@@ -205,6 +206,7 @@ class Engine:
             on_cost=costs.report,
             limit=clocks.limit,
             nest=driver.calls_of,
+            read_call=UndoneCalls(stored_calls, arguments).read,
         )
         bodies = Bodies(thread_pool=thread_pool, processes=processes, cluster=Cluster(setup.ray))
         runner = Runner(clocks, sinks, bodies, driver, deps, chance=chance, max_wait=limits.queue_timeout, spawn=spawn)

@@ -3,6 +3,7 @@
 - `call`, `request`, `arguments`: a request to run a tool; its checks
 - `event`, `unit`: one fact about a call; the events that are written together, as they are stored
 - `record`: everything known about a call, folded from its events; `waits`: whether it waits for a person
+- `effect`, `undo`: whether a call had its effect; what `undo` reports, and the names of what it calls
 - `grant`: an approval that also answers later questions
 - `result`, `output`: what a caller gets back, also without a record; a tool's output as plain JSON
 - `replayed`: the outcome of an equal call, in place of a run
@@ -27,6 +28,7 @@
 from __future__ import annotations
 
 from clicket.model.call import Arguments, CallOptions, ToolCall
+from clicket.model.effect import Effect, effect_of, is_in_doubt
 from clicket.model.event import Event, EventType
 from clicket.model.record import (
     Attempt,
@@ -48,6 +50,7 @@ __all__ = [
     "Arguments",
     "Attempt",
     "CallOptions",
+    "Effect",
     "Event",
     "EventType",
     "Page",
@@ -58,8 +61,10 @@ __all__ = [
     "ToolResult",
     "approver_names",
     "dump_unit",
+    "effect_of",
     "events_in",
     "fold",
+    "is_in_doubt",
     "is_seen",
     "is_unresolved",
     "load_call",

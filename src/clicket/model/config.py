@@ -82,6 +82,8 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of the ended calls of one thread."""
     outcomes: SecondsOr0 = field(name="outcome_retention", default=30 * _DAY)
     """Seconds from its end for which the id and the outcome of a call are kept, if its caller gave the id; may be 0."""
+    undo: Seconds = field(name="undo_for", default=30 * _DAY)
+    """Seconds from its end for which a call can be undone whose tool has an undo; it is kept as long, whatever else is bounded."""
     health: Seconds = field(name="health_retention", default=7 * _DAY)
     """Seconds after their last change until a thread's tool states are removed."""
     memory: Seconds = field(name="memory_retention", default=30 * _DAY)

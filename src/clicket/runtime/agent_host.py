@@ -27,7 +27,9 @@ from clicket.model.ports import Clock, Duplicate, Query, Records, Store, Stored,
 from clicket.model.ports.host import Taken, Watch
 from clicket.model.replayed import Replay
 from clicket.model.request import checked
+from clicket.model.undo import UndoReport
 from clicket.model.waits import PEOPLE
+from clicket.runtime.calls.undo import Undoing
 from clicket.tools import Registry, Tool
 from clicket.tools.search import FIND_TOOLS, FindTools
 
@@ -56,6 +58,7 @@ class _Runtime(Protocol):
     ) -> Coroutine[Any, Any, ToolResult]: ...
     def _call(self, request: ToolCall, *, is_new: bool = False) -> Coroutine[Any, Any, ToolResult]: ...
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle: ...
+    async def _submit(self, request: ToolCall) -> CallHandle: ...
     async def handle(self, id: str, *, thread: str | None = None) -> CallHandle: ...
     async def recover(self) -> Any: ...
     def hub(self, thread: str = "default") -> ThreadHub: ...
@@ -423,6 +426,9 @@ class Host:
     async def cancel(self, id: str, thread: str, reason: str) -> bool:
         await self._live(id, thread)
         return await self._engine.cancels.cancel(id, thread, self.caller, reason)
+
+    async def undo_turn(self, agent: str, thread: str, turn: int) -> UndoReport:
+        return await Undoing(self._runtime, waits=True).of_turn(thread, turn, agent, is_own=True)
 
 
 class _Listener:

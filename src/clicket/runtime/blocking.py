@@ -28,6 +28,7 @@ from clicket.model.notice import Notice, NoticePage
 from clicket.model.ports import CacheStats, Store
 from clicket.model.queue import QueueReport
 from clicket.model.spend import BudgetStatus, By, SpendReport
+from clicket.model.undo import UndoReport
 from clicket.model.worker import WorkerInfo, WorkerState
 from clicket.runtime.blocking_base import BlockingPart, BlockingRuntime, BlockingSubscription, SyncFirstRuntime
 from clicket.runtime.calls.bulk import MAX_CALLS, BulkAction, BulkResult, CallName
@@ -327,6 +328,33 @@ class Runtime(BlockingRuntime[AsyncRuntime]):
         """
         return self._loop.call(
             self._async.resolve(id, happened=happened, output=output, by=by, note=note, thread=thread, rerun=rerun)
+        )
+
+    def undo(
+        self,
+        id: str | None = None,
+        *,
+        thread: str | None = None,
+        turn: int | None = None,
+        agent: str | None = None,
+        strict: bool = True,
+        retry: bool = False,
+        dry: bool = False,
+    ) -> UndoReport:
+        """Undo a call, or all calls of a turn of an agent: `undo(id)`, `undo(thread="t1", turn=3)`. Waits until it is done.
+
+        A call is undone if it completed, or if its tool's check or a person says that it happened, by the function of `@tool(undo=…)`.
+        Of a turn these are its calls, those in the background and those of the agents that it called; the one that ended last is undone
+        first. The first undo that fails stops the rest. A call of which it is not known whether it happened is in `unknown`, and
+        earlier ones wait for it: settle it with `resolve`, or go on without it (`strict=False`). `impossible` says what cannot be
+        undone, and why.
+
+        The undo of a call is one call: asked again, it has the outcome that is on record. `retry`: run those again that failed. `dry`:
+        change nothing; `waiting` says what would be undone. `agent`: whose turn it is, if several agents use the thread. `Conflict`:
+        the turn, or a call of it, has not ended.
+        """
+        return self._loop.call(
+            self._async.undo(id, thread=thread, turn=turn, agent=agent, strict=strict, retry=retry, dry=dry)
         )
 
     def complete(self, token: str, output: Any = None) -> str:

@@ -35,6 +35,7 @@ from clicket.runtime.calls.effects import effects
 from clicket.runtime.calls.external_calls import check_token, complete, emit, fail, heartbeat, report_progress
 from clicket.runtime.calls.history import HistoryOptions, find_calls
 from clicket.runtime.calls.subscription import EventFilter, Subscription
+from clicket.runtime.calls.undo import undo
 from clicket.runtime.calls.unknown_outcomes import resolve, unknown
 from clicket.runtime.compose import compose, wait_for_store
 from clicket.runtime.forget import forget
@@ -338,7 +339,8 @@ class Runtime:
         return await self._opened.cancels.cancel(id, thread, self._caller, reason)
 
     approve, deny, respond, schedule = approve, deny, respond, schedule
-    again, effects, bulk, dead, requeue, unknown, resolve = again, effects, bulk, dead, requeue, unknown, resolve
+    again, effects, bulk, dead, requeue = again, effects, bulk, dead, requeue
+    unknown, resolve, undo = unknown, resolve, undo
     complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
     check_token = check_token
 

@@ -13,6 +13,7 @@
     memory, spend, notices   what agents remember about a caller; tokens and money; what webhook endpoints get
     credentials, grants      credentials of callers; approvals that also let later calls run
     call_actions             run a call again; one action on many calls
+    undo                     undo a call, or the calls of a turn
     dead_letters, unknown_outcomes, external_calls    calls that were given up; those of unknown outcome; results from outside
     protected_resource       which authorization server issues tokens for this server
     approval_page, connect_page    pages that links lead to: decide about one call; connect an account

@@ -63,6 +63,7 @@ from clicket.server.revocation import RevocationWatch
 from clicket.server.schedules import ScheduleHandlers
 from clicket.server.shutdown import Shutdown
 from clicket.server.tool_states import ToolStateHandlers
+from clicket.server.undo import UndoHandlers
 from clicket.server.unknown_outcomes import UnknownOutcomeHandlers
 from clicket.telemetry.turns import TurnCounts
 
@@ -208,6 +209,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *CallHandlers(runtime, lookup, body_reader).operations(),
         *CallActionHandlers(runtime, lookup, body_reader).operations(),
         *DeadLetterHandlers(runtime, lookup).operations(),
+        *UndoHandlers(runtime, lookup, body_reader).operations(),
         *UnknownOutcomeHandlers(runtime, lookup, body_reader).operations(),
         *ExternalCallHandlers(runtime, body_reader).operations(),
         *EventHandlers(lookup, event_log, streams).operations(),

@@ -42,6 +42,8 @@ __all__ = [
     "RecordPage",
     "Resolution",
     "Stop",
+    "UndoRequest",
+    "UndoTurnRequest",
     "record_json",
     "result_json",
     "summary_of",
@@ -216,6 +218,23 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     rerun: bool = False
 
 
+class UndoRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`retry`: run undos again that failed. `strict`: stop at a call of which it is unknown whether it happened. `dry`: change nothing.
+    `wait`: true, or seconds; then 202."""
+
+    strict: bool = True
+    retry: bool = False
+    dry: bool = False
+    wait: bool | Wait = 30.0
+
+
+class UndoTurnRequest(UndoRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`turn`: its number. `agent`: whose it is, if several agents use the thread."""
+
+    turn: Annotated[int, Meta(ge=1, le=1_000_000_000)]
+    agent: Name | None = None
+
+
 class ExternalOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An output, or a piece of one: any JSON."""
 
@@ -378,7 +397,8 @@ ExternalWait = TypedDict(  # as a class it could not have a field `for`
 
 class OwnPart(TypedDict, total=False):
     """`background`: the call that a tool call has started. `result_of`: the call whose result the message is. `handoff`: the agent for
-    which the message is, when another one, `by`, hands over to it. `history`: what it reads of the thread."""
+    which the message is, when another one, `by`, hands over to it. `history`: what it reads of the thread. `undone`: the calls that undid
+    others, of which the message tells."""
 
     background: str
     tool: str
@@ -386,6 +406,7 @@ class OwnPart(TypedDict, total=False):
     handoff: str
     by: str
     history: Literal["all", "last", "none"]
+    undone: list[str]
 
 
 class Vendor(TypedDict, total=False):

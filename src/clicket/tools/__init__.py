@@ -8,6 +8,7 @@
 - `question`: questions of a tool to a person
 - `nested`: calls that a running call makes
 - `pending`, `reconcile`: calls that end elsewhere, and their tokens; a tool's own check of an unknown outcome
+- `undo`, `undo_tools`: how the effect of a tool's calls is undone; the inner tools that do it
 - `registry`: the tools of a runtime by name
 - `schema`, `plain_signature`, `pydantic_arguments`, `output_schema`: JSON Schema from type hints, and the conversion of arguments
 - `check`, `model_arguments`: the compiled check of a schema; arguments as a model wrote them, normalised
@@ -41,6 +42,7 @@ from clicket.tools.protocol import BasicTool, Tool, Traits
 from clicket.tools.reconcile import CallInDoubt, Continues, DidNotHappen, Happened, Unknown
 from clicket.tools.registry import Registered, Registry, as_tool
 from clicket.tools.resources import Resources
+from clicket.tools.undo import Undo
 
 __all__ = [
     "STREAMED",
@@ -71,6 +73,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "Traits",
+    "Undo",
     "Unknown",
     "as_tool",
     "compile_schema",

@@ -20,6 +20,7 @@ from clicket.tools.plain_signature import always_judged
 from clicket.tools.protocol import Traits
 from clicket.tools.reconcile import Reconcile
 from clicket.tools.schema import Binding, bind_signature, docstring_of
+from clicket.tools.undo import Undo, UndoFunction
 
 __all__ = ["FunctionTool", "name_of", "tool"]
 
@@ -195,6 +196,7 @@ def tool(
     read_only: bool = False,
     recovery: Recovery | None = None,
     reconcile: Reconcile | None = None,
+    undo: UndoFunction | Undo | None = None,
     external: bool = False,
     background: bool = False,
     isolation: Isolation = "auto",

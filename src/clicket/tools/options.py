@@ -13,6 +13,7 @@ from clicket.tools.depends import Group, make_groups
 from clicket.tools.rate import Rate, parse_rate
 from clicket.tools.reconcile import Reconcile, check_reconcile
 from clicket.tools.resources import Resources, make_resources
+from clicket.tools.undo import Undo, check_undo
 
 __all__ = ["Breaker", "Isolation", "Options", "Recovery", "make_options"]
 
@@ -45,6 +46,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     recovery: Recovery = "auto"
     reconcile: Reconcile | None = None
     """Asks the outside system whether an attempt had its effect, when its outcome is unknown."""
+    undo: Undo | None = None
+    """Undoes the effect of a call that completed."""
     external: bool = False
     """The body only begins the work; the call ends when the token of `ctx.pending()` completes or fails it."""
     background: bool = False
@@ -112,6 +115,7 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
     _check_resources(where, values)
     _check_external(where, values)
     values["reconcile"] = check_reconcile(where, values.get("reconcile"))
+    values["undo"] = check_undo(where, values.get("undo"), read_only=values.get("read_only") is True)
     for key, made in (("retry_on", _exceptions), ("depends_on", make_groups), ("version", _text), ("rate", parse_rate)):
         if key in values:
             values[key] = made(where, values[key])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clicket.errors import ToolNotFound, UsageError, did_you_mean
+from clicket.model.undo import UNDO_PART, reconcile_tool, undo_tool
 from clicket.tools.check import Check, compile_schema
 from clicket.tools.completed import CompletedTool
 from clicket.tools.depends import find_cycle, names_of
@@ -15,6 +16,7 @@ from clicket.tools.function import FunctionTool, class_tool, name_of, tool
 from clicket.tools.native import NativeTool, SessionTool
 from clicket.tools.place import place_of, placed
 from clicket.tools.protocol import BasicTool, Tool
+from clicket.tools.undo_tools import undo_tools
 
 __all__ = ["RESERVED", "Registered", "Registry", "as_tool"]
 
@@ -63,6 +65,7 @@ class Registry:
         where = placed(f"tool {added.name!r}", added)
         self.tools[added.name] = Registered(added, compile_schema(added.input_schema, where))
         self._listed = None
+        self._add_undo(added)
         if added.options.depends_on:
             self.dependent.add(added.name)
         else:
@@ -112,6 +115,14 @@ class Registry:
         """Add a tool that only clicket's own parts call: it is not listed, not offered, and found by `inner` alone. Its calls are
         recovered after a crash like all others. It replaces an earlier one of the same name."""
         self._inner[inner.name] = Registered(inner, compile_schema(inner.input_schema, f"tool {inner.name!r}"))
+        self._add_undo(inner)
+
+    def _add_undo(self, tool: Tool) -> None:
+        """What undoes its calls stays when the tool is removed, until another tool has its name."""
+        for name in (undo_tool(tool.name), reconcile_tool(tool.name), reconcile_tool(undo_tool(tool.name))):
+            self._inner.pop(name, None)
+        for own in undo_tools(tool):
+            self.add_inner(own)
 
     def inner_tools(self, prefix: str) -> list[Tool]:
         """The inner tools whose names begin so."""
@@ -188,7 +199,7 @@ class Registry:
                 if within and (within == parent or within in lent):
                     return inner
                 own = "the agents whose middleware brings it" if lent else "clicket's own parts, such as agents,"
-                users = f"running calls of {parent!r}" if parent else own
+                users = "`undo`" if parent == UNDO_PART else f"running calls of {parent!r}" if parent else own
                 raise ToolNotFound(f"there is no tool {name!r} for callers: only {users} can call it.") from None
             raise ToolNotFound(
                 f"there is no tool {str(name)[:200]!r}.{did_you_mean(str(name), [each.name for each in self])} "

@@ -22,7 +22,7 @@ export interface AgainAccepted {
 
 /** One fact about a turn. An event with an `id` is recorded, and later readers get it too. Pieces of an answer (`delta`), progress of tools and retries of the model have no id and reach live readers only. `restart` voids the pieces of its step. */
 export interface AgentEvent {
-  type: "answer" | "decision" | "delta" | "error" | "fallback" | "final" | "handoff" | "message" | "plan" | "restart" | "retry" | "state" | "thought" | "tool_progress" | "tool_result" | "tool_started" | "usage";
+  type: "answer" | "decision" | "delta" | "error" | "fallback" | "final" | "handoff" | "message" | "plan" | "restart" | "retry" | "state" | "thought" | "tool_progress" | "tool_result" | "tool_started" | "undone" | "usage";
   thread: string;
   turn: number;
   at: number;
@@ -238,6 +238,15 @@ export interface CallSummary {
   resolution: SettledOutcome | null;
 }
 
+/** What became of the undo of one call. */
+export interface CallUndo {
+  id: string;
+  tool: string;
+  thread: string;
+  reason: string;
+  undo: string;
+}
+
 /** `cancelled`: the call was cancelled, or the request is on record; false: the call had ended already. */
 export interface Cancelled {
   id: string;
@@ -444,7 +453,7 @@ export interface Origin {
   at?: number;
 }
 
-/** `background`: the call that a tool call has started. `result_of`: the call whose result the message is. `handoff`: the agent for which the message is, when another one, `by`, hands over to it. `history`: what it reads of the thread. */
+/** `background`: the call that a tool call has started. `result_of`: the call whose result the message is. `handoff`: the agent for which the message is, when another one, `by`, hands over to it. `history`: what it reads of the thread. `undone`: the calls that undid others, of which the message tells. */
 export interface OwnPart {
   background?: string;
   by?: string;
@@ -452,6 +461,7 @@ export interface OwnPart {
   history?: "all" | "last" | "none";
   result_of?: string;
   tool?: string;
+  undone?: string[];
 }
 
 export interface Plan {
@@ -783,6 +793,7 @@ export interface TurnDocument {
   at?: number;
   agent?: string;
   called?: Usage | null;
+  undone?: string[];
 }
 
 /** Turns that have ended, the oldest first, and their messages. `after` fetches the next page; null on the last. */
@@ -792,6 +803,15 @@ export interface TurnPage {
   messages: ChatMessage[];
   turns: TurnDocument[];
   after: number | null;
+}
+
+/** What was undone and what was not, each call with its reason; the latest call first. Calls that had no effect are in no list, nor are those of tools that only read. */
+export interface UndoReport {
+  undone: CallUndo[];
+  unknown: CallUndo[];
+  failed: CallUndo[];
+  impossible: CallUndo[];
+  waiting: CallUndo[];
 }
 
 /** `cached_tokens` and `cache_write_tokens` are parts of the input: the vendor read them from its prompt cache, or wrote them to it. `reasoning_tokens` are a part of the output, where the vendor counts them. `cost` is in the currency of the prices. */

@@ -170,6 +170,20 @@ export const en = {
   "run.parent": "Agent's turn",
   "run.children": "Tool calls",
 
+  "undo": "Undo",
+  "undo.title": "Undo",
+  "undo.waiting": "Will be undone, in this order",
+  "undo.left": "Not undone: they wait for a later call",
+  "undo.undone": "Undone",
+  "undo.unknown": "Unknown: settle it first",
+  "undo.failed": "The undo failed",
+  "undo.impossible": "Cannot be undone",
+  "undo.nothing": "No call had an effect that could be undone.",
+  "undo.confirm": "Undo {count}",
+  "undo.retry": "Try again",
+  "undo.asked": "The undo has ended, or goes on",
+  "threads.undone": "Undone since the last turn: {calls}",
+
   "diagram.taken": "Taken",
   "diagram.none": "nothing yet",
 

@@ -172,6 +172,20 @@ export const zh: Texts = {
   "run.parent": "智能体轮次",
   "run.children": "工具调用",
 
+  "undo": "撤销",
+  "undo.title": "撤销",
+  "undo.waiting": "将按此顺序撤销",
+  "undo.left": "未撤销：等待其后的调用",
+  "undo.undone": "已撤销",
+  "undo.unknown": "结果未知：请先裁定",
+  "undo.failed": "撤销失败",
+  "undo.impossible": "无法撤销",
+  "undo.nothing": "没有可撤销的效果。",
+  "undo.confirm": "撤销 {count} 个",
+  "undo.retry": "再试一次",
+  "undo.asked": "撤销已结束，或仍在进行",
+  "threads.undone": "上一轮之后已撤销：{calls}",
+
   "diagram.taken": "已走路径",
   "diagram.none": "暂无",
 

@@ -36,7 +36,7 @@ export interface Handed {
 }
 
 export interface Part {
-  kind: "user" | "read" | "assistant" | "value" | "thought" | "tools" | "error" | "news" | "restart" | "fallback" | "decision" | "handoff";
+  kind: "user" | "read" | "assistant" | "value" | "thought" | "tools" | "error" | "news" | "restart" | "fallback" | "decision" | "handoff" | "undone";
   /** Of `restart`: why the model is asked again. Of `read`: what models read in place of the message. */
   text: string;
   tools: ToolStep[];
@@ -171,6 +171,7 @@ export class Conversation {
       case "retry": this.#restart(placeOf(event), text(data["error"])); break;
       case "fallback": this.#append({ kind: "fallback", text: failed(data), tools: [] }); break;
       case "handoff": this.#append({ kind: "handoff", text: "", tools: [], handoff: { from: text(data["from"]), to: text(data["to"]), before: !data["id"] } }); break;
+      case "undone": this.#append({ kind: "undone", text: undoneIn(data["calls"]), tools: [] }); break;
       case "plan": this.plan.value = data as unknown as Plan; break;
       case "tool_started": this.#tool(data); break;
       case "tool_progress": this.#progress(data); break;
@@ -272,6 +273,10 @@ function decisionOf(data: JsonObject): Decision {
   };
 }
 
+/** The calls that were undone since the last turn, as text. */
+const undoneIn = (calls: unknown): string =>
+  (Array.isArray(calls) ? (calls as JsonObject[]) : []).map((each) => `${text(each["tool"])} (${text(each["call"])})`).join("; ");
+
 /** How a turn ended: `finished` only if its answer is whole. */
 export const outcomeOf = (turn: TurnDocument): string => (turn.stopped === "finished" && isCut(turn) ? turn.ended : turn.stopped) ?? turn.state;
 
@@ -293,6 +298,10 @@ export function partsOf(turn: TurnDocument): Part[] {
     if (message.role === "system" || message.role === "tool") continue;
     const own = message.role === "user" ? message.vendor?.clicket : undefined;
     const call = own?.result_of;
+    if (own?.undone) {
+      parts.push({ kind: "undone", text: message.content.split("\n").slice(1).map((line) => line.slice(2)).join("; "), tools: [] });
+      continue;
+    }
     if (own?.handoff) {
       parts.push({ kind: "handoff", text: "", tools: [], handoff: { from: own.by ?? "", to: own.handoff, before: false } });
       continue;

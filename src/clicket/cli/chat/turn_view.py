@@ -15,6 +15,7 @@ from clicket.cli.chat.live_calls import LiveCalls
 from clicket.cli.formatting import count_of, duration, one_line, short
 from clicket.cli.terminal import Terminal, clean
 from clicket.model import Record
+from clicket.model.ids import alias_of
 
 __all__ = ["PlanView", "TurnView", "plan_lines", "usage_words"]
 
@@ -67,8 +68,8 @@ class TurnView:
                 self.remark(f"  {said}", "yellow" if _is_strict(data["value"]) else "bright_black")
             case "answer":
                 self._value = data["value"]
-            case "handoff":
-                self.remark(f"  {_handed(data)}", "cyan")
+            case "handoff" | "undone":
+                self.remark(f"  {_handed(data) if event.type == 'handoff' else _undone(data)}", "cyan")
             case "fallback" | "restart" | "retry":
                 self.remark(f"  {_asked_again(event)}", "yellow")
             case "tool_started":
@@ -227,6 +228,11 @@ def usage_words(usage: Mapping[str, Any]) -> list[str]:
     if usage.get("cost"):
         words.append(f"cost {usage['cost']:.4g}")
     return words
+
+
+def _undone(data: dict[str, Any]) -> str:
+    calls = ", ".join(f"{each['tool']} ({alias_of(each['call'])})" for each in data["calls"])
+    return one_line(f"undone since the last turn: {calls}", 240)
 
 
 def _handed(data: Mapping[str, Any]) -> str:

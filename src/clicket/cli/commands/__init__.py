@@ -7,7 +7,8 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `serve`, `worker`, `mcp`: serve over HTTP; run waiting calls of a store; serve or list tools over MCP
 - `evals` (`eval` and `cases`): judge agents by cases; make cases of turns on record
 - `ps`, `threads`, `show`, `tail`: list calls; list conversations; one call; events as they happen
-- `approve` (and `deny`, `respond`), `grants`, `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
+- `approve` (and `deny`, `respond`), `grants`, `cancel`, `again`, `undo`, `audit`: decide about calls; run one again; undo one; the
+  log of decisions
 - `fork`, `forks`, `rerun`: a new thread from any turn or step of another; the tree of forks; a turn run again without its effects
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
 - `schedules`: calls that are made again and again
@@ -85,6 +86,7 @@ COMMANDS: dict[str, Entry] = {
         "cancel", "cancel", "Cancel a call, also one that another process runs, or all that a filter finds."
     ),
     "again": Entry("again", "again", "Run a call again, as a new call, also with other arguments."),
+    "undo": Entry("undo", "undo", "Undo a call, or all calls of a turn, by the undos of their tools."),
     "approve": Entry("approve", "approve", "Approve a call that waits for approval, so that it runs."),
     "deny": Entry("approve", "deny", "Deny a call that waits for approval, so that it fails."),
     "respond": Entry(

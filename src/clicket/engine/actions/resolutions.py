@@ -11,7 +11,7 @@ from typing import Any
 from clicket.engine.core import Core
 from clicket.engine.journal import Entry, Fenced
 from clicket.errors import Conflict, NotFound, ResultUnserializable, UsageError
-from clicket.model import Record, is_unresolved, read
+from clicket.model import Record, is_in_doubt, read
 from clicket.model.codec import clean
 from clicket.model.output import plain_output
 from clicket.model.ports import Stored
@@ -114,7 +114,7 @@ class Resolutions:
 
 def refuse_settled(record: Record) -> None:
     """Raise `Conflict` unless the outcome of the call is unknown and not settled."""
-    if is_unresolved(record):
+    if is_in_doubt(record):
         return
     resolution = record.resolution
     if resolution is None:

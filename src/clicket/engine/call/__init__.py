@@ -6,5 +6,6 @@
 - `attempts`: an attempt that ended without an output
 - `stops`: a call that is to stop
 - `decided`: a call that a person has decided about
+- `undoing`: the undo of a call
 - `foreign`: events that other processes want to write into it
 """

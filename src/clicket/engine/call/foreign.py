@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clicket.model import Event, EventType, is_unresolved, read
+from clicket.model import Event, EventType, is_in_doubt, read
 
 __all__ = ["AFTER_THE_END", "may_write", "open_question", "token_closed"]
 
@@ -20,7 +20,7 @@ def may_write(events: Sequence[Event], kind: EventType, question: str = "") -> b
     if kind == "cancel_requested":  # a result from outside is its outcome
         return all(event.type != "reported" for event in events)
     if kind == "resolved":
-        return is_unresolved(read(events[0].call_id, events))
+        return is_in_doubt(read(events[0].call_id, events))
     if kind == "approval_given":
         asked = open_question(events)
         return asked is not None and question in ("", asked)

@@ -10,7 +10,7 @@ of the attempt, so a secret that is split over texts gets into neither the journ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -27,6 +27,7 @@ from clicket.engine.executors.turn_log import TurnLog
 from clicket.engine.journal import Journal
 from clicket.engine.live_call import Attempt, Call
 from clicket.kernel import State
+from clicket.model import Record
 from clicket.model.codec import clean, decode
 from clicket.model.output import encode_output
 from clicket.model.ports import Store
@@ -85,6 +86,8 @@ class SinkParts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Sets the seconds that an attempt has left."""
     nest: Callable[[Call], NestedCalls]
     """Makes the calls of a call."""
+    read_call: Callable[[Call, str], Awaitable[tuple[Record, Record]]]
+    """Reads another call of its caller and thread: as it is on record, and with its real arguments."""
 
 
 class CallSink:
@@ -92,7 +95,7 @@ class CallSink:
 
     __slots__ = (
         "_attempt", "_call", "_checkpoints", "_clock", "_credentials", "_journal", "_last_report", "_left", "_limit", "_nest", "_on_cost",
-        "_store", "_token",
+        "_read_call", "_store", "_token",
         "_token_given", "_vault", "_window", "active_at", "announced", "attempt_at", "costs", "deadline_at", "spool",
     )  # fmt: skip
 
@@ -109,6 +112,7 @@ class CallSink:
         self._on_cost = parts.on_cost
         self._limit = parts.limit
         self._nest = parts.nest
+        self._read_call = parts.read_call
         self.costs: Costs | None = None
         """What the call has reported with `ctx.spend`, in all attempts; None: nothing here."""
         self._attempt: Attempt = attempt_of(call)
@@ -150,6 +154,10 @@ class CallSink:
         """Makes calls of the running call's own."""
         assert self._nest is not None, "a running call has an engine"
         return self._nest(self._call)
+
+    async def read_call(self, id: str) -> tuple[Record, Record]:
+        """Another call of this caller and thread; see `SinkParts`."""
+        return await self._read_call(self._call, id)
 
     def hold_clock(self) -> None:
         """The attempt's time stands still; its timer is the runner's."""

@@ -82,6 +82,9 @@ class ThreadSink:
     async def renew_credential(self, provider: str, used: str, refused: bool) -> str:
         return await on_loop(self._loop, lambda: self._sink.renew_credential(provider, used, refused))
 
+    def read_call(self, id: str) -> Any:
+        return block_on(self._loop, lambda: self._sink.read_call(id))
+
     def pending(self, token_for: str) -> str:
         """Returns when the token works."""
         if on_loop_thread(self._loop):

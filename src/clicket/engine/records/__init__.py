@@ -5,4 +5,5 @@
 - `stored_calls`: calls of other processes, read from the store
 - `signals`: events that one process writes into a call of another
 - `tool_costs`: costs that tools report
+- `undone_calls`: the call that an undo is about
 """

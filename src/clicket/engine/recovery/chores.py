@@ -20,6 +20,7 @@ from clicket.engine.core import Core
 from clicket.engine.journal import Fenced
 from clicket.engine.lifecycle.ending import Ending
 from clicket.engine.recovery.recovery import Recovery
+from clicket.engine.recovery.undoable_calls import UndoableCalls
 from clicket.errors import ClicketError
 from clicket.model.ports import Keep, OnRemove, Stored, Sweep, agree, sleep
 from clicket.tools import session_key
@@ -140,6 +141,7 @@ class Sweeps:
         self._costs = core.costs
         self._retention = core.retention
         self._kept = kept
+        self._undoable = UndoableCalls(core.store, core.clock, core.retention.undo)
         self.before_removal: list[OnRemove] = [kept.keep]
         """Called with calls that a sweep is about to remove."""
         self.keeps: Callable[[list[Stored]], Awaitable[Collection[int]]] | None = None
@@ -184,7 +186,7 @@ class Sweeps:
 
     async def _on_remove(self, calls: list[Stored]) -> Collection[int]:
         await self._costs.keep(calls)  # those that stay have waited long enough, too
-        kept = () if self.keeps is None else await self.keeps(calls)
+        kept = {*await self._undoable.kept(calls), *(() if self.keeps is None else await self.keeps(calls))}
         going = [stored for stored in calls if stored.key not in kept] if kept else calls
         for callback in self.before_removal:
             await callback(going)
@@ -205,6 +207,7 @@ class Sweeps:
 
     async def sweep_all(self) -> None:
         """Remove old records, and close idle sessions of tools."""
+        await self._undoable.release()
         await self.sweep()
         for tool in self._registry:
             calls = [call for call in self._live if call.tool is tool]

@@ -9,6 +9,7 @@ from clicket.engine.live_call import Call, Question
 from clicket.engine.stages.policy import Decision, Policy, Request
 from clicket.errors import PermissionDenied
 from clicket.model.names import AGENT_PART
+from clicket.model.undo import UNDO_PART
 from clicket.tools import Tool
 
 __all__ = ["Authorize"]
@@ -86,7 +87,7 @@ class Authorize:
     def _refuse_part(self, call: Call, tool: Tool | None) -> None:
         """What denies a tool denies its parts. An approval of its call is one for the parts that this call uses."""
         name = "" if tool is None else tool.traits.part_of
-        if not name or name == AGENT_PART:
+        if name in ("", AGENT_PART, UNDO_PART):
             return
         entry = call.entry
         request = self._request(self._find(name), name, None, entry.thread, entry.caller, call.origin.scopes)

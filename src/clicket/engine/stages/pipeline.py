@@ -159,6 +159,8 @@ class Pipeline:
             data["tool_version"] = options.version
             if options.sensitive:  # so that processes without the tool hide the same values
                 data["sensitive"] = sorted(options.sensitive)
+            if options.undo is not None:  # so that processes without the tool keep it for an undo
+                data["undo"] = True
         if entry.caller:
             data["caller"] = entry.caller
         if call.origin.scopes:

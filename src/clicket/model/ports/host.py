@@ -14,6 +14,7 @@ from clicket.model.ports.caller import Handle
 from clicket.model.ports.clock import Clock
 from clicket.model.ports.records import Records
 from clicket.model.replayed import Replay
+from clicket.model.undo import UndoReport
 
 if TYPE_CHECKING:  # commands that only read need none of it
     from clicket.model.deps import RunDeps
@@ -277,3 +278,7 @@ class AgentHost(Protocol):
         ...
 
     async def cancel(self, id: str, thread: str, reason: str) -> bool: ...
+
+    async def undo_turn(self, agent: str, thread: str, turn: int) -> UndoReport:
+        """Undo the calls of a turn that is about to end. Calls that have not ended are waited for."""
+        ...

@@ -2,6 +2,7 @@
 
 - `batch`: several calls at once
 - `again`, `effects`: a call run once more; what that repeats
+- `undo`: takes back the effects of a call, or of a turn
 - `history`: listed calls
 - `bulk`: one action on many calls
 - `approvals`: approve, deny, respond

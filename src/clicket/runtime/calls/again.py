@@ -8,6 +8,7 @@ from clicket.engine import CallHandle, Engine
 from clicket.engine.live_call import Origin
 from clicket.errors import UsageError
 from clicket.model import Arguments, Record, ToolCall
+from clicket.model.undo import UNDO
 from clicket.safety.vault import still_masked
 
 __all__ = ["AGAIN_OF", "again", "again_request", "submit_again"]
@@ -52,6 +53,10 @@ def again_request(engine: Engine, record: Record, arguments: Arguments = None, n
     """The request of `again`."""
     if record.tool.startswith("agent:"):
         raise UsageError(f"call {record.id!r} is a turn of an agent and cannot be run again. Send the message again.")
+    if record.tool.startswith(UNDO):
+        raise UsageError(
+            f"call {record.id!r} is an undo, and is not run again like this: undo(…, retry=True) runs one again that failed."
+        )
     live = engine.live.find(record.id, record.thread, record.caller)
     real, metadata, lost = engine.arguments.in_force(record.id, record.events, live)
     edited = None if arguments is None else engine.arguments.unmasked(record, live, arguments)

@@ -91,6 +91,8 @@ class AgentTable(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of a turn that was interrupted before the agent was changed: `continue` or `refuse`."""
     deltas: str | UnsetType = UNSET
     """Who reads the pieces of an answer before it is on record: `live`, readers in the process of the turn; `stored`, any process."""
+    undo_on: str | tuple[str, ...] | UnsetType = UNSET
+    """After which ends of a turn its calls are undone: `failed`, `cancelled`, `budget`, `max_steps`, `repeated`."""
 
 
 class ReactTable(AgentTable, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ class RuntimeOptions(TypedDict, total=False):
     max_claims: int
     retention: float | None
     outcome_retention: float
+    undo_for: float
     retention_calls: int | None
     retention_bytes: int | None
     thread_retention_calls: int | None

@@ -94,10 +94,8 @@ class Translator:
                 return self._tool_started(source, task)
             case "tool_result":
                 return self._tool_result(source, task)
-            case "tool_progress" | "retry" | "fallback" | "restart" | "handoff":
-                discarded = (
-                    [] if source.type in ("tool_progress", "fallback", "handoff") else self._discard(source, task)
-                )
+            case "tool_progress" | "retry" | "fallback" | "restart" | "handoff" | "undone":
+                discarded = self._discard(source, task) if source.type in ("retry", "restart") else []
                 return [*discarded, self._custom(source.type, source, task)]
             case "plan" if task is None:
                 return [_delta("add", "plan", source)]

@@ -9,13 +9,14 @@ import { isUnresolved } from "../../model/inbox";
 import { callPath } from "../../model/path";
 import { CALL, isTerminal } from "../../model/tables";
 import { go, link, route, runLink } from "../../router";
-import { may } from "../../session";
+import { may, offers } from "../../session";
 import { Action } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { Empty, Failure } from "../../ui/empty";
 import { Icon } from "../../ui/icon";
 import { notify } from "../../ui/toasts";
 import { SchemaForm } from "../../ui/schema-form";
+import { Undo } from "../../ui/undo";
 import { CALL_LAYOUT, StateDiagram } from "../../ui/state-diagram";
 import { StateBadge } from "../../ui/state";
 import { Decide } from "../inbox/decide";
@@ -105,6 +106,9 @@ function RunHeader({ record }: { record: CallRecord }) {
       <div class="actions no-save">
         {!isTerminal(record.state) && may("call") && <Action icon="stop" kind="danger" onClick={cancel}>{t("run.cancel")}</Action>}
         {may("call") && !record.tool.includes(":") && <button onClick={() => setAgain(true)}><Icon name="again" /><span>{t("run.again")}</span></button>}
+        {isTerminal(record.state) && record.events[0]?.data["undo"] === true && may("call") && offers("POST /calls/{id}/undo") && (
+          <Undo path={`/calls/${quoted(record.id)}/undo${place}`} body={{}} caller={record.caller} />
+        )}
         <CopyMenu record={record} />
         <Action icon="save" onClick={() => savePage(record)}>{t("run.save")}</Action>
       </div>

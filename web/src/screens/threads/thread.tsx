@@ -1,11 +1,12 @@
 // One thread: the conversation with its agent, its plan, and the states of its tools.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { query, quoted } from "../../api/client";
 import type { AgentInfo, Plan } from "../../api/types";
 import { t, word } from "../../i18n";
 import { Conversation, isCut, isRefused, outcomeOf, partsOf, type Decision, type Handed, type Part, type ToolStep } from "../../model/conversation";
 import { number } from "../../model/format";
 import { go, link } from "../../router";
-import { may } from "../../session";
+import { may, offers } from "../../session";
 import { Action } from "../../ui/button";
 import { Failure } from "../../ui/empty";
 import { Files } from "../../ui/files";
@@ -13,6 +14,7 @@ import { Icon } from "../../ui/icon";
 import { JsonView } from "../../ui/json";
 import { Markdown } from "../../ui/markdown";
 import { StateBadge } from "../../ui/state";
+import { Undo } from "../../ui/undo";
 import { ToolStatesPanel } from "./tool-states";
 
 interface Props {
@@ -89,6 +91,9 @@ function Chat({ conversation, name, caller }: { conversation: Conversation; name
               {turn.usage && <> · {t("threads.tokens", { count: number(turn.usage.input_tokens + turn.usage.output_tokens) })}{turn.usage.cost ? ` · $${turn.usage.cost.toFixed(4)}` : ""}</>}
               {" · "}<a href={link(["runs", `turn-${turn.turn}`], { thread: `agent:${state?.agent ?? ""}/${conversation.threadOf(turn.turn, name)}`, caller })}>{t("threads.turnRun")}</a>
               {may("call") && <>{" "}<Action onClick={async () => go(link(["threads", await conversation.fork(turn.turn)], { caller, agent: state?.agent }))}>{t("threads.fork")}</Action></>}
+              {may("call") && offers("POST /agents/{threadId}/undo") && turn.messages.some((each) => each.role === "tool") && state && <>
+                {" · "}<Undo path={`/agents/${quoted(conversation.threadOf(turn.turn, name))}/undo${query({ caller })}`} body={{ turn: turn.turn, agent: state.agent }} caller={caller} />
+              </>}
             </p>
           </div>
         ))}
@@ -120,6 +125,7 @@ function PartView({ part, thread, caller }: { part: Part; thread: string; caller
   if (part.kind === "tools") return <ul class="bare steps">{part.tools.map((step) => <li key={step.callId}><StepView step={step} thread={thread} caller={caller} /></li>)}</ul>;
   if (part.kind === "thought") return <details class="thought"><summary>{t("threads.thought")}</summary><Markdown text={part.text} /></details>;
   if (part.kind === "restart") return <p class="hint">{t("threads.restart", { why: part.text })}</p>;
+  if (part.kind === "undone") return <p class="hint">{t("threads.undone", { calls: part.text })}</p>;
   if (part.kind === "handoff" && part.handoff) return <HandoffLine handed={part.handoff} />;
   if (part.kind === "decision" && part.decision) return <DecisionLine decision={part.decision} thread={thread} caller={caller} />;
   if (part.kind === "read") return <p class="hint">{t("threads.read", { text: part.text })}</p>;

@@ -26,6 +26,7 @@ from clicket.agents.run_options import Given
 from clicket.agents.subagents import AgentTool
 from clicket.agents.turn_lifecycle import Deltas, Drive, OnChange, ReturnTo, StateChanged
 from clicket.agents.turn_limits import Limits
+from clicket.agents.undo_turn import UndoOn
 from clicket.agents.user_message import Message, UserMessage
 from clicket.errors import known_keywords
 from clicket.kernel import AgentState
@@ -46,11 +47,11 @@ class Agent(BlockingPart[AsyncAgent[T]]):
     and that `find_tools` may find for it; None: all that the hub offers. `kind`, `only` and `limits` say what it may do, `more_limits`
     adds limits of its kind; `system` and `model` are recorded with each turn. A second agent of this name on one runtime must be able
     to do the same, or take the place of the first (`replace=True`). `on_change`: what becomes of an interrupted turn that an agent of
-    this name began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`).
-    `middleware` surrounds its requests and tool calls, see `Middleware`. `checks`: see `Check`. `output`: the type of its answers,
-    which `r.value` then has. `handoffs`, `max_handoffs`, `return_to`: see `ReActAgent`; a drive of your own lets `TurnHandedOver`
-    through, which `Actor.act` raises. `deltas`: see `ReActAgent`. `on_state_changed(before, after, thread)`: a function that is called
-    for every change of state.
+    this name began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`). `undo_on`:
+    after which ends of a turn its calls are undone, see `ReActAgent`. `middleware` surrounds its requests and tool calls, see
+    `Middleware`. `checks`: see `Check`. `output`: the type of its answers, which `r.value` then has. `handoffs`, `max_handoffs`,
+    `return_to`: see `ReActAgent`; a drive of your own lets `TurnHandedOver` through, which `Actor.act` raises. `deltas`: see
+    `ReActAgent`. `on_state_changed(before, after, thread)`: a function that is called for every change of state.
     """
 
     @known_keywords
@@ -76,6 +77,7 @@ class Agent(BlockingPart[AsyncAgent[T]]):
         replace: bool = False,
         on_change: OnChange = "continue",
         deltas: Deltas = "live",
+        undo_on: UndoOn | Collection[UndoOn] | None = None,
         on_state_changed: StateChanged | None = None,
     ) -> None:
         self._make(
@@ -100,6 +102,7 @@ class Agent(BlockingPart[AsyncAgent[T]]):
                 replace=replace,
                 on_change=on_change,
                 deltas=deltas,
+                undo_on=undo_on,
                 on_state_changed=on_state_changed,
             ),
         )
@@ -380,7 +383,9 @@ class ReActAgent(Agent[T]):
     (`first`). `replace`: put it in the place of another agent of its name on this runtime that has other tools or limits. `on_change`:
     what becomes of an interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both
     may use, or `refuse`. `deltas`: `stored` keeps the pieces of an answer in the store until it is on record, so that readers in any
-    process get them (`events`); `live` passes them to readers in this process alone.
+    process get them (`events`); `live` passes them to readers in this process alone. `undo_on`: after which ends of a turn its calls
+    are undone, the last one first: `"failed"` (an error, or `invalid_output`, or `refused`), `"cancelled"`, `"budget"`, `"max_steps"`,
+    `"repeated"`, one or several. The turn ends when that is done.
     """
 
     @known_keywords
@@ -416,6 +421,7 @@ class ReActAgent(Agent[T]):
         replace: bool = False,
         on_change: OnChange = "continue",
         deltas: Deltas = "live",
+        undo_on: UndoOn | Collection[UndoOn] | None = None,
         on_state_changed: StateChanged | None = None,
     ) -> None:
         self._make(
@@ -450,6 +456,7 @@ class ReActAgent(Agent[T]):
                 replace=replace,
                 on_change=on_change,
                 deltas=deltas,
+                undo_on=undo_on,
                 on_state_changed=on_state_changed,
             ),
         )
@@ -495,6 +502,7 @@ class PlanExecuteAgent(Agent[T]):
         replace: bool = False,
         on_change: OnChange = "continue",
         deltas: Deltas = "live",
+        undo_on: UndoOn | Collection[UndoOn] | None = None,
         on_state_changed: StateChanged | None = None,
     ) -> None:
         self._make(
@@ -529,6 +537,7 @@ class PlanExecuteAgent(Agent[T]):
                 replace=replace,
                 on_change=on_change,
                 deltas=deltas,
+                undo_on=undo_on,
                 on_state_changed=on_state_changed,
             ),
         )

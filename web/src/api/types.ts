@@ -20,7 +20,7 @@ export interface AgainAccepted {
   again_of: string;
 }
 
-/** One fact about a turn. An event with an `id` is recorded, and later readers get it too. Pieces of an answer (`delta`), progress of tools and retries of the model have no id and reach live readers only. `restart` voids the pieces of its step. */
+/** One fact about a turn. An event with an `id` is recorded, and later readers get it too. Pieces of an answer (`delta`), progress of tools and retries of the model have no id and reach live readers only; with `deltas="stored"` pieces have one, and readers in any process get them until their answer is on record. `restart` voids the pieces of its step. */
 export interface AgentEvent {
   type: "answer" | "decision" | "delta" | "error" | "fallback" | "final" | "handoff" | "message" | "plan" | "restart" | "retry" | "state" | "thought" | "tool_progress" | "tool_result" | "tool_started" | "undone" | "usage";
   thread: string;

@@ -168,6 +168,29 @@ async def test_a_turn_that_is_stopped_ends_after_the_cancels_of_its_calls(
         await eventually(lambda: _is(rt, TURN, "agent:react/t", State.CANCELLED))
 
 
+async def test_a_turn_whose_owner_is_gone_is_stopped_with_its_question_about_a_budget(tmp_path: Path) -> None:
+    """The next owner finds the stop on record, and does not come to the budget again."""
+    store = HeldStore(tmp_path / "calls.db")
+    budgets = [{"scope": "all", "period": "month", "limit_tokens": 1, "on_reached": "ask"}]
+    async with (
+        Runtime([], store=store, settings=Settings(budgets=budgets)) as rt,
+        make([], store.url, budgets=budgets) as other,
+    ):
+        agent, there = ReActAgent(rt, ScriptedModel(["done"])), ReActAgent(other, ScriptedModel(["done"]))
+        await agent.begin("go", thread="t")
+        await eventually(lambda: _waits(rt))
+        (question,) = await _calls(rt)
+        (stored,) = await store.load(TURN, "agent:react/t", "")
+        rt.stop_claiming()
+        await store.hand_back([stored.key])
+        assert await there.stop("t")
+        await other.recover()
+        await eventually(lambda: _is(other, TURN, "agent:react/t", State.CANCELLED))
+        assert (await other.get(question, thread="t")).cancel_requested or await _is(
+            other, question, "t", State.CANCELLED
+        )
+
+
 async def _is(rt: Runtime, id: str, thread: str, state: State) -> bool:
     return (await rt.get(id, thread=thread)).state is state
 

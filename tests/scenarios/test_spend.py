@@ -417,6 +417,39 @@ async def advanced(clock: StepClock, done: Callable[[], bool], seconds: float = 
         clock.advance(seconds)
 
 
+@pytest.mark.parametrize("budgets", [[], [budget(limit_usd=100.0)]])
+async def test_a_run_whose_spend_meets_an_outage_ends_when_it_is_counted(
+    store: str, budgets: list[dict[str, Any]]
+) -> None:
+    """Else a process that dies then leaves a run that has ended and whose spend nobody counts."""
+    clock, made = StepClock(), make([], store=store, prices=PRICES, budgets=budgets)
+    made._clock = clock
+    async with made as rt:
+        agent, tries = ReActAgent(rt, Counting(), name="a"), 0
+
+        async def down(writes: Any, *given: Any) -> bool:
+            nonlocal tries
+            kinds = [write.kind for write in writes] if isinstance(writes, list) else [writes]
+            if "spend" not in kinds:
+                return await (put_all if isinstance(writes, list) else put)(writes, *given)  # type: ignore[no-any-return]
+            tries += 1
+            raise StoreUnavailable("down", transient=True)
+
+        put, put_all = rt.store.put_document, rt.store.put_documents
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("put_document", "put_documents"):
+                patch.setattr(rt.store, name, down)
+            run = asyncio.create_task(agent.run("go", thread="t"))
+            await advanced(clock, lambda: tries >= 3)
+            (turn,) = (await rt.history(tool="agent:a")).items
+            assert turn.state is State.RUNNING
+            assert not any(str(event.data.get("text")).startswith("Turn 1 ends") for event in turn.events)
+        await advanced(clock, run.done)
+        assert run.result().state == "finished"
+        assert (await rt.spend.report("run")).total.usd == 100 / 1e6
+        assert (await rt.spend.report("run")).total.assumed_usd == 0.0
+
+
 @pytest.mark.parametrize("how", ["fails", "times out", "is cancelled", "does not stop"])
 async def test_a_call_with_a_cost_ends_once_it_is_counted_however_it_ends(store: str, how: str) -> None:
     cancels, end = how in ("is cancelled", "does not stop"), asyncio.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import re
 from collections import Counter
@@ -129,6 +130,8 @@ class Cluster:
         self.nobody_for = 0.0
         """Seconds in which no process was there, or none reached the store."""
         self._nobody_since: float | None = None
+        self.away = (math.inf, math.inf)
+        """When all processes began to leave, and when others were there."""
         self.features = Features(world.seed)
         focus = self.features.focus
         faults = chance.random() < 0.8 if focus.quiet is None else not focus.quiet
@@ -358,10 +361,12 @@ class Cluster:
             return
         self.world.tell("world", "all processes leave")
         self.replace_the_dead()
+        began = self.world.now
         for member in self.members:
             member.leave()
         await asyncio.wait([member.life for member in self.members if member.node.is_alive], timeout=60.0)
         await asyncio.sleep(self.timetable.outage)
+        self.away = (began, self.world.now)
 
     def is_at_rest(self, began: float) -> bool:
         waiting = any(not client.done() for member in self.members if member.node.is_alive for client in member.clients)

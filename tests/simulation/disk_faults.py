@@ -60,6 +60,8 @@ class DiskFaults:
         self.disk.lose_power, self.disk.pass_time = self.lose_power, world.loop.pass_time
         self._holder: apsw.Connection | None = None
         self._held_until = 0.0
+        self.full: list[tuple[float, float]] = []
+        """When the disk was full."""
         world.system.waits = self._waits
         world.system.uptime = lambda: 1e6 + world.loop.time()  # type: ignore[method-assign]  # longer than a seed
         log_length(chance.choice((0.02, 0.02, 0.1, 1.0)))
@@ -92,6 +94,8 @@ class DiskFaults:
             disk.armed.append(Armed("write", apsw.SQLITE_IOERR_WRITE, until, times, files))
         elif kind == "full disk":
             until = now + chance.uniform(0.3, 12)
+            self.full.append((now, until))
+            self._cluster.scene.may_lose_leases = True
             disk.armed.append(Armed("write", apsw.SQLITE_FULL, until, 1_000_000, grows=chance.random() < 0.5))
         elif kind == "locked file":
             self._lock(now + chance.choice((0.1, 2, 6, 12)) * chance.random(), reads=chance.random() < 0.3)
@@ -117,6 +121,7 @@ class DiskFaults:
 
     def calm(self) -> None:
         self.disk.armed, self.disk.power_ends_at, self.disk.slow = [], None, 0.0
+        self.full = [(since, min(until, self._world.now)) for since, until in self.full]
         self._unlock()
 
     # A lock of another program, such as a backup.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
@@ -246,7 +247,8 @@ def questions_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
 
 def deadlines_hold(cluster: Cluster, records: list[Record]) -> Wrong:
     """A call ends by its deadline, plus the grace, or soon after the faults are over; and no body goes on after it in a process that was
-    never away. A call that waits while every worker is cordoned has no owner that could end it."""
+    never away. A call that waits while every worker is cordoned has no owner that could end it, nor one whose deadline passes when all
+    processes have left: the next ones end it."""
     if cluster.is_slow or any(node.skewed for node in cluster.world.nodes):
         return
     for record in records:
@@ -255,6 +257,8 @@ def deadlines_hold(cluster: Cluster, records: list[Record]) -> Wrong:
             continue
         ends = max(record.created_at, given[2].get("not_before", 0.0)) + given[2]["deadline"]
         most = max(ends, EPOCH + cluster.storm_ended + 4 * LEASE) if cluster.faults else ends
+        left, back = cluster.away
+        most = max(most, EPOCH + back) if ends + 2.0 > EPOCH + left else most
         if record.ended_at > most + 2.0 and not cluster.features.operators:
             yield f"{record.id} ended {record.ended_at - ends:.1f} s after its deadline"
         for body in cluster.scene.bodies:
@@ -297,11 +301,12 @@ def no_more_at_once_than_allowed(cluster: Cluster, records: list[Record]) -> Wro
 
 def attempts_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
     """In a process that lives and was never away, an attempt is over by its timeout and the grace, also if its body goes on. A process that
-    closes leaves the check of an outcome to the next one: while no process is there, nobody asks it."""
+    closes leaves the check of an outcome to the next one: while no process is there, nobody asks it. A full disk stores no end."""
     if cluster.is_slow or any(node.skewed for node in cluster.world.nodes):
         return
     well = {node.name for node in cluster.world.nodes if node.is_alive and not node.was_away}
     slack = 8.0 if cluster.network.was_bad or cluster.disk_faults is not None else 2.0
+    full = [] if cluster.disk_faults is None else cluster.disk_faults.full
     for record in records:
         if (timeout := {**TIMEOUTS, "stubborn": 2, "deaf": 1}.get(record.tool)) is None:
             continue
@@ -311,7 +316,10 @@ def attempts_end_in_time(cluster: Cluster, records: list[Record]) -> Wrong:
             over = [event for event in record.events if event.seq > started.seq]
             end = next((event for event in over if event.is_terminal or event.state is State.RETRYING), None)
             asks = any(event.type == "reconcile_started" and (end is None or event.seq < end.seq) for event in over)
-            if end is not None and end.at > started.at + timeout + slack + (cluster.nobody_for if asks else 0.0):
+            most = started.at + timeout
+            if any(EPOCH + since <= most + slack and EPOCH + until > most for since, until in full):
+                most = max(EPOCH + until for _, until in full)
+            if end is not None and end.at > most + slack + (cluster.nobody_for if asks else 0.0):
                 yield f"{record.id} of {record.tool}: an attempt took {end.at - started.at:.1f} s, and has {timeout} s"
 
 
@@ -341,7 +349,8 @@ def a_full_queue_refuses_only_new_calls(cluster: Cluster, records: list[Record])
 
 
 def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> Wrong:
-    """Where nothing fails: no call waits in the queue for long while less runs than the limits of its process and its tool allow."""
+    """Where nothing fails: no call waits in the queue for long while a process is there, and less runs than the limits of its process and
+    its tool allow."""
     if cluster.faults or cluster.is_slow or cluster.network.was_bad or cluster.features.operators:
         return
     bodies = [
@@ -354,6 +363,8 @@ def calls_start_when_there_is_room(cluster: Cluster, records: list[Record]) -> W
         starts = [event.at for event in record.events if event.type == "attempt_started"]
         since, until = record.created_at, starts[0] if starts else record.ended_at
         full = [(since, since), (until, until)]
+        if max(cluster.away) < math.inf:
+            full.append((EPOCH + cluster.away[0], EPOCH + cluster.away[1]))
         marks = sorted({began for began, _, _ in bodies} | {since})
         for at in marks:
             running = [(ended, tool) for began, ended, tool in bodies if began <= at < ended]

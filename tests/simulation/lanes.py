@@ -43,7 +43,14 @@ class SimulatedProcess:
         return bool(self.pid) and self._running is None and not self._spoiled
 
     async def run(
-        self, target: Target, arguments: bytes, *, context: dict[str, Any], started: Callable[[], None], message: Any
+        self,
+        target: Target,
+        arguments: bytes,
+        *,
+        context: dict[str, Any],
+        started: Callable[[], None],
+        message: Any,
+        deps: Any = None,
     ) -> bytes | None:
         loop, chance = asyncio.get_running_loop(), scene().world.chance
         self._running = answer = loop.create_future()

@@ -85,6 +85,8 @@ class Scene:
         """Calls of agents whose bodies began before the reply that asks for them was on record."""
         self.is_asked_for: Callable[[str], bool] = lambda call: True
         """Is the reply on record that asks for this call, if an agent makes it?"""
+        self.may_lose_leases = False
+        """Was the disk full? No process can renew its lease then: others take its turns, and it learns of that at its next write."""
         self.asked_again: list[str] = []
         """Steps that a model was asked for although their reply was on record."""
         self.tokens_asked = 0
@@ -112,7 +114,7 @@ class Scene:
         """A model is asked for a reply: it must not be on record, unless a former owner asks that cannot know it yet."""
         node = NODE.get()
         for text, number, owner in self.recorded():
-            away = node is not None and node.was_away and node.name != owner
+            away = node is not None and (node.was_away or self.may_lose_leases) and node.name != owner
             if (text, number) == (who, step + 1) and not away:
                 self.asked_again.append(f"step {number} of {text!r}")
 

@@ -19,6 +19,7 @@ from clicket.safety.vault import holds_secret
 
 __all__ = [
     "Answer",
+    "Asked",
     "Begun",
     "Change",
     "Changed",
@@ -242,6 +243,12 @@ class Held(Entry, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
+class Asked(Entry, frozen=True, kw_only=True):
+    """A budget does not allow the request of this step, and a person is asked to raise it. `call`: the call that asks."""
+
+    call: str
+
+
 class Heard(Entry, frozen=True, kw_only=True):
     """A message that came while the turn ran, which the model reads with the next request. `id`: that of the message."""
 
@@ -371,7 +378,7 @@ class Unknown(Entry, frozen=True, kw_only=True):
 _KINDS: dict[Any, type[Entry]] = {
     kind.__struct_config__.tag: kind
     for kind in (
-        Begun, HandedOver, Changed, Reply, Answer, Decision, Held, Heard, Restart, Tried, Summary, Results, News, PlanState, Ended,
+        Begun, HandedOver, Changed, Reply, Answer, Decision, Held, Asked, Heard, Restart, Tried, Summary, Results, News, PlanState, Ended,
         UndoneCalls,
     )
 }  # fmt: skip

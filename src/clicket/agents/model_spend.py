@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from clicket.agents.entries import Summary
+from clicket.agents.entries import Asked, Summary
 from clicket.agents.questions import ask_person
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, counted
@@ -60,9 +60,15 @@ async def reserve(
 
 
 async def _ask(turn: Turn, refusal: Refusal, tries: int) -> None:
-    """Ask a person to raise the budget, and wait; the call is found again after a crash."""
+    """Ask a person to raise the budget, and wait; the call is found again after a crash, and ended if the turn was stopped."""
+    id, step = turn.budget_call_id(tries), turn.steps + 1
+    if not turn.record.has_asked(id):
+        turn.write(f"Step {step}: asks a person to raise a budget.", Asked(step=step, call=id, at=turn.clock.now()))
+        sending = turn.sent()  # no person is asked before the question is on record
+        if sending is not None:
+            await sending
     try:
-        result = await ask_person(turn, turn.host, _RAISE, refusal.arguments, turn.budget_call_id(tries))
+        result = await ask_person(turn, turn.host, _RAISE, refusal.arguments, id)
     except StoreUnavailable:  # the turn waits for the store, and finds the question again
         raise
     except ClicketError as error:

@@ -12,6 +12,7 @@ from typing import Any
 from clicket.agents.background import news_message, result_message
 from clicket.agents.entries import (
     Answer,
+    Asked,
     Begun,
     Changed,
     Decision,
@@ -132,8 +133,8 @@ class TurnRecord:
         self._branches: defaultdict[str, Branch] = defaultdict(Branch)
         self.message: str | None = None
         """What models read as the caller's message, if a check has changed it; empty if it was refused."""
-        self._asked: dict[tuple[str, Place], str] = {}
-        """Calls that ask a person, without the decision."""
+        self._asked: dict[tuple[str, Place | str], str] = {}
+        """Calls that ask a person: about a text, without the decision; to raise a budget."""
         self._with_results: set[str] = set()
         self._messages: list[ChatMessage] = []
         for raw in found:
@@ -152,6 +153,8 @@ class TurnRecord:
                 self._read(entry.branch, (note_of(entry),) if entry.use else ())
             case Changed():
                 self.changed_to[entry.agent] = entry.digest
+            case Asked():
+                self._asked[entry.branch, entry.call] = entry.call
             case Reply():
                 self.replies.append(entry)
                 branch.replies.append(entry)
@@ -239,6 +242,10 @@ class TurnRecord:
                 for use in reply.message.uses:
                     spent.count_call(use, limits, repeats[reply.branch])
         return spent.calls
+
+    def has_asked(self, call: str) -> bool:
+        """Does this call ask a person to raise a budget?"""
+        return call in self._asked.values()
 
     def open_calls(self) -> list[str]:
         """Ids of calls that replies ask for, of which no result is recorded. Some may not have been made."""

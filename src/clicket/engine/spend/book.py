@@ -16,7 +16,16 @@ from typing import Any
 
 import msgspec
 
-from clicket.engine.spend.accounts import Account, Accounts, Books, Hold, PageId, Raise, status_of
+from clicket.engine.spend.accounts import (
+    Account,
+    Accounts,
+    Books,
+    DamagedAccount,
+    Hold,
+    PageId,
+    Raise,
+    status_of,
+)
 from clicket.engine.spend.budget_notices import BudgetNotices
 from clicket.engine.spend.budgets import AccountId, Budget, accounts_of
 from clicket.engine.spend.ledger import Ledger, LedgerEntry, page_key
@@ -29,7 +38,7 @@ from clicket.engine.spend.reserving import busy_of, refusal_of, take
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatRequest, Usage
 from clicket.model.ids import new_id
-from clicket.model.ports import Clock, Owner, Store, sleep
+from clicket.model.ports import Clock, Owner, Store, Unstorable, sleep
 from clicket.model.spend import BudgetBusy, BudgetStatus, Refusal, Spender, SpendReport
 from clicket.system.bridge import fulfil
 from clicket.tools.costs import Cost
@@ -256,22 +265,27 @@ class SpendBook:
         self._spawn(self._surely(put))
 
     async def _surely(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it now; if the store cannot be reached, go on trying in the background."""
+        """Do it, as soon as the store can be reached: a run does not end before the ledger has what it spent. A caller that is stopped
+        leaves the rest to a task, and so does one whose account is damaged."""
         try:
-            await work()
-        except ClicketError as error:
-            logger.warning("spend could not be written yet: %s", error)
-            self._spawn(self._retry(work))
+            await self._retry(work, final=(DamagedAccount, Unstorable))
         except asyncio.CancelledError:
             self._spawn(self._retry(work))
             raise
+        except ClicketError:
+            self._spawn(self._retry(work))
 
-    async def _retry(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _retry(self, work: Callable[[], Awaitable[None]], final: tuple[type[ClicketError], ...] = ()) -> None:
+        """`final`: errors that are raised."""
         delay = _RETRY_FIRST
         while True:
             try:
                 await work()
-            except ClicketError:
+            except ClicketError as error:
+                if delay == _RETRY_FIRST:
+                    logger.warning("spend could not be written yet: %s", error)
+                if isinstance(error, final):
+                    raise
                 if self.closed:  # what is reserved counts as spent; the turn that continues settles it
                     return
             else:

@@ -186,7 +186,8 @@ async def test_a_cancelled_reservation_whose_write_fails_reports_no_error() -> N
     assert await used(it) == []
 
 
-async def test_what_could_not_be_settled_is_tried_again() -> None:
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_what_could_not_be_settled_is_tried_again(stopped: bool) -> None:
     store, clock = await opened(), StepClock()
     it, spender = book(store, clock=clock), spender_of_turn("", "t", "a", 1)
     held = await it.reserve(spender, 1, Model, REQUEST)
@@ -200,11 +201,18 @@ async def test_what_could_not_be_settled_is_tried_again() -> None:
 
     store.put_documents = fails  # type: ignore[method-assign]
     usage = Usage(input_tokens=3, output_tokens=4)
-    await it.settle(spender, 1, it.note(Model, usage, held, ""), usage)
-    assert await used(it) == [(RESERVED, 1)]
-    down = False
+    settling = it.settle(spender, 1, it.note(Model, usage, held, ""), usage)
+    assert settling is not None
+    waiting = asyncio.ensure_future(settling)
     await clock.run(5.0)
-    await settled()
+    assert await used(it) == [(RESERVED, 1)]
+    assert not waiting.done()
+    if stopped:  # a run that is stopped does not wait
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    down = False
+    await clock.run(15.0)
+    await (settled() if stopped else waiting)
     assert await used(it) == [(7, 0)]
     assert (await it.reader.report("day")).total.tokens == 7
 

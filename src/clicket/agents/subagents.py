@@ -112,7 +112,7 @@ class AgentTool(ToolDefaults):
                 f"the agent {agent.name!r} already works on this task, and cannot be called again within it. Use other tools"
             )
         if log.must_stop:
-            await agent.stop(thread, _CANCELLED)
+            await _stop(agent, thread, log)
             log.give_in()
         try:
             # `turn=1`: at most one turn, because a second one would repeat the work of the first.
@@ -121,8 +121,8 @@ class AgentTool(ToolDefaults):
                     ctx.progress(event.step, self._max_steps, f"{agent.name} calls {event.data['tool']}")
         except asyncio.CancelledError:
             # On a shutdown this call and the turn are handed back, and continue later; a call that is lost goes on elsewhere.
-            if log.stopping != "shutdown" and not log.entry.fenced:
-                await agent.stop(thread, _CANCELLED)
+            if not _goes_on(log):
+                await _stop(agent, thread, log)
             raise
         view = await agent.look(thread)
         if view.state is AgentState.RUNNING:  # the store failed while the turn was followed: it goes on
@@ -148,3 +148,18 @@ class AgentTool(ToolDefaults):
 
     def __repr__(self) -> str:
         return f"<tool {self.name}, an agent>"
+
+
+def _goes_on(log: TurnLog) -> bool:
+    return log.stopping == "shutdown" or log.entry.fenced
+
+
+async def _stop(agent: AskedAgent, thread: str, log: TurnLog) -> None:
+    """Stop the agent's turn. A second cancel of the call does not leave that out."""
+    while True:
+        try:
+            await agent.stop(thread, _CANCELLED)
+            return
+        except asyncio.CancelledError:
+            if _goes_on(log):
+                raise

@@ -36,8 +36,7 @@ FILES = {
     "clicket.client.sync": """
         client.client.Client client.handle.CallHandle client.subscription.Subscription client.hub.ThreadHub client.audit.Audit
         client.cache.Cache client.credentials.Credentials client.approvals.Grants client.memory.Memory client.notices.Notices
-        client.schedules.Schedules
-        client.spend.Spend client.workers.Workers
+        client.evals.Evals client.schedules.Schedules client.spend.Spend client.workers.Workers
     """,
     "clicket.client.sync_agent": "client.agent.RemoteAgent",
 }

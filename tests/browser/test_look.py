@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page
+from tests.browser.evaluations import keep_evaluations
 from tests.browser.kit import Console, Server, expect, serving
 
 _AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text()
@@ -28,13 +29,16 @@ _SCREENS = {
     "spend": "#/spend?by=thread",
     "grants": "#/grants",
     "notices": "#/notices",
+    "evals": "#/evals",
 }
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp("look")
-    with serving(f"sqlite:///{folder / 'calls.db'}") as started:
+    store = f"sqlite:///{folder / 'calls.db'}"
+    with serving(store) as started:
+        keep_evaluations(store)
         started.call("unsteady", thread="look", id="look-1", wait=True)
         started.call("broken", thread="look", id="look-2", wait=True)
         started.call("broken", thread="look", wait=True)

@@ -8,6 +8,7 @@ import { closeFeed, openFeed } from "./model/feed";
 import { marked } from "./model/printable";
 import { closeInbox, inboxCount, openInbox, refreshInbox } from "./model/inbox";
 import { go, link, route, screen } from "./router";
+import { EvalsScreen } from "./screens/evals/evals";
 import { GrantsScreen } from "./screens/grants/grants";
 import { InboxScreen } from "./screens/inbox/inbox";
 import { KeyScreen } from "./screens/key";
@@ -26,7 +27,7 @@ import { onKey } from "./ui/keys";
 import { Toasts } from "./ui/toasts";
 import { nextTheme, theme } from "./ui/theme";
 
-const SCREENS = ["runs", "inbox", "tools", "threads", "overview", "schedules", "spend", "grants", "notices"] as const;
+const SCREENS = ["runs", "inbox", "tools", "threads", "overview", "schedules", "spend", "grants", "notices", "evals"] as const;
 type Screen = (typeof SCREENS)[number];
 
 /** What a key may not read is not offered. */
@@ -34,6 +35,7 @@ function offered(name: Screen): boolean {
   if (name === "inbox") return inboxCount.value > 0 || screen.value === "inbox" || (may("approve") && !may("read"));
   if (name === "tools") return may("read") || may("call");
   if (name === "grants") return offers("GET /grants") && (may("read") || may("approve"));
+  if (name === "evals") return offers("GET /evals") && may("admin");
   if (name === "notices") return offers("GET /notices") && may("admin");
   if (name === "schedules") return offers("GET /schedules") && may("read");
   if (name === "spend") return offers("GET /spend") && may("read");
@@ -79,7 +81,7 @@ function Page() {
   const [help, setHelp] = useState(false);
   useLayoutEffect(() => onKey({
     "?": () => setHelp(true),
-    ...Object.fromEntries(SCREENS.map((name, index) => [String(index + 1), () => { if (offered(name)) go(link([name])); }])),
+    ...Object.fromEntries(SCREENS.map((name, index) => [String((index + 1) % 10), () => { if (offered(name)) go(link([name])); }])),
   }), []);
   return (
     <div class="page">
@@ -128,6 +130,7 @@ function Content() {
     case "spend": return <SpendScreen />;
     case "grants": return <GrantsScreen />;
     case "notices": return <NoticesScreen />;
+    case "evals": return <EvalsScreen />;
     default:
       if (!may("read")) return <InboxScreen />;
       return path[1] === undefined ? <RunsScreen /> : <RunScreen key={path[1]} id={path[1]} />;
@@ -141,7 +144,7 @@ function ConnectionState() {
 
 function Help({ onClose }: { onClose: () => void }) {
   const keys: [string, string][] = [
-    ["j / k", t("help.move")], ["Enter", t("help.open")], ["x", t("help.select")], ["/", t("help.search")], ["Esc", t("help.clear")], ["1 – 9", t("help.screens")], ["?", t("help.title")],
+    ["j / k", t("help.move")], ["Enter", t("help.open")], ["x", t("help.select")], ["/", t("help.search")], ["Esc", t("help.clear")], ["1 – 9, 0", t("help.screens")], ["?", t("help.title")],
   ];
   return (
     <Dialog title={t("help.title")} onClose={onClose}>

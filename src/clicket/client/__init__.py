@@ -14,6 +14,7 @@ credentials   credentials of this key for services outside
 memory        what agents remember about this key
 spend         what was spent on the server, and what is left of its budgets
 audit, notices, workers  the audit log; what webhook endpoints got; the workers over the server's store
+evals         evaluations in the server's store: their runs and reports
 unknown_outcomes  unknown outcomes of the server's calls, and settling one
 undo          undo a call, or the calls of a turn
 subscription  Subscription: the events of all calls

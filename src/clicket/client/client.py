@@ -20,6 +20,7 @@ from clicket.client.audit import Audit
 from clicket.client.cache import Cache
 from clicket.client.connection import Connection, Problem, ProblemResponse, decoded, path_segment
 from clicket.client.credentials import Credentials
+from clicket.client.evals import Evals
 from clicket.client.external_calls import complete, emit, fail, heartbeat, report_progress
 from clicket.client.files import upload
 from clicket.client.handle import CallHandle, result_of_record
@@ -342,6 +343,11 @@ class Client:
     def notices(self) -> Notices:
         """What the server's webhooks got: `await rt.notices.list()`, `get(id)`, `replay(id)`; scope `admin`."""
         return Notices(self._connection)
+
+    @property
+    def evals(self) -> Evals:
+        """Evaluations in the server's store: `await rt.evals.list()`, `report(name, run)`; scope `admin`."""
+        return Evals(self._connection)
 
     @property
     def schedules(self) -> Schedules:

@@ -15,6 +15,7 @@ from clicket.client.audit import Audit as AsyncAudit
 from clicket.client.cache import Cache as AsyncCache
 from clicket.client.client import Client as AsyncClient
 from clicket.client.credentials import Credentials as AsyncCredentials
+from clicket.client.evals import Evals as AsyncEvals
 from clicket.client.handle import CallHandle as AsyncCallHandle
 from clicket.client.hub import ThreadHub as AsyncThreadHub
 from clicket.client.memory import Memory as AsyncMemory
@@ -31,6 +32,7 @@ from clicket.engine.people.audit import AuditEntry
 from clicket.kernel import State, ToolStatus
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
 from clicket.model.credential import Credential, CredentialLink
+from clicket.model.evaluation import EvalReport, EvalRunPage, Outcome
 from clicket.model.fact import Fact
 from clicket.model.forgotten import Forgotten
 from clicket.model.grant import Grant, GrantState, GrantTerms
@@ -60,6 +62,7 @@ __all__ = [
     "Cache",
     "CallHandle",
     "Credentials",
+    "Evals",
     "Grants",
     "Memory",
     "Notices",
@@ -332,6 +335,11 @@ class SyncClient(BlockingRuntime[AsyncClient]):
         return Notices(self, self._loop.run(lambda: self._async.notices))
 
     @property
+    def evals(self) -> Evals:
+        """Evaluations in the server's store: `rt.evals.list()`, `report(name, run)`; scope `admin`."""
+        return Evals(self, self._loop.run(lambda: self._async.evals))
+
+    @property
     def schedules(self) -> Schedules:
         """Schedules of this key, or of all for an admin: `rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`,
         `resume(name)`, `remove(name)`.
@@ -598,6 +606,32 @@ class Notices(BlockingPart[AsyncNotices]):
     def replay(self, id: str, *, by: str = "") -> Notice:
         """Send a notice again, under the same id. `by` is not sent: the key's name is recorded."""
         return self._loop.call(self._async.replay(id, by=by))
+
+
+class Evals(BlockingPart[AsyncEvals]):
+    """What `runs_of` and `report_of` of `clicket.evals` read from a store."""
+
+    def list(self, name: str | None = None, *, limit: int = 100, cursor: str | None = None) -> EvalRunPage:
+        """Runs of an evaluation, or of all, the newest first, in pages of up to 1,000; `cursor` of one page fetches the next."""
+        return self._loop.call(self._async.list(name, limit=limit, cursor=cursor))
+
+    def report(
+        self,
+        name: str,
+        run: str,
+        *,
+        case: str | None = None,
+        agent: str | None = None,
+        outcome: Outcome | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> EvalReport:
+        """One run: the figures of each agent, and a page of its trials, up to 1,000. `case`, `agent`, `outcome`: only these trials.
+        `NotFound`: there is no such run.
+        """
+        return self._loop.call(
+            self._async.report(name, run, case=case, agent=agent, outcome=outcome, limit=limit, cursor=cursor)
+        )
 
 
 class Schedules(BlockingPart[AsyncSchedules]):

@@ -18,7 +18,7 @@ record; these are replayed without any effect.
 
 from __future__ import annotations
 
-from clicket.evals.case import Case, RecordedCall, cases_of
+from clicket.evals.case import Case, cases_of
 from clicket.evals.checks import (
     calls_in_order,
     judge,
@@ -32,17 +32,18 @@ from clicket.evals.checks import (
 from clicket.evals.datasets import from_pydantic_evals, load_cases, save_cases, to_pydantic_evals
 from clicket.evals.evaluate import evaluate
 from clicket.evals.formats import html, junit, markdown
-from clicket.evals.report import AgentFigures, Report
-from clicket.evals.results import RunSummary, report_of, runs_of
-from clicket.evals.trial import Check, Score, Trial
+from clicket.evals.report import Report
+from clicket.evals.results import report_of, runs_of
+from clicket.evals.trial import Check, Trial
+from clicket.model.evaluation import AgentFigures, EvalRun, RecordedCall, Score
 
 __all__ = [
     "AgentFigures",
     "Case",
     "Check",
+    "EvalRun",
     "RecordedCall",
     "Report",
-    "RunSummary",
     "Score",
     "Trial",
     "calls_in_order",

@@ -11,9 +11,10 @@ from clicket.agents.memory import Memory, TurnDocument
 from clicket.errors import NotFound, UsageError, did_you_mean
 from clicket.model.chat import ChatMessage
 from clicket.model.codec import decode, encode
+from clicket.model.evaluation import RecordedCall
 from clicket.safety.vault import hide
 
-__all__ = ["Case", "RecordedCall", "calls_in", "cases_of"]
+__all__ = ["Case", "calls_in", "cases_of"]
 
 _PAGE = 200
 _NO_ARGUMENTS = ("", "null")
@@ -25,19 +26,6 @@ class _Runtime(Protocol):
     @property
     def host(self) -> Any: ...
     async def threads(self, *, limit: int = 100, cursor: str | None = None) -> Any: ...
-
-
-class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool call of a model, and what the model read as its result. `arguments` are a text if they were not a JSON object."""
-
-    tool: str
-    arguments: Any = {}
-    content: str = ""
-    failed: bool = False
-
-    def __str__(self) -> str:
-        text = self.arguments if isinstance(self.arguments, str) else encode(self.arguments).decode()
-        return f"{self.tool}({text if len(text) <= 200 else text[:200] + '…'})"
 
 
 class Case(msgspec.Struct, frozen=True, omit_defaults=True):

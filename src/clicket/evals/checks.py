@@ -9,9 +9,9 @@ import msgspec
 
 from clicket.agents import ReActAgent
 from clicket.errors import UsageError
-from clicket.evals.case import RecordedCall
-from clicket.evals.trial import Check, Score, Trial
+from clicket.evals.trial import Check, Trial
 from clicket.model.codec import canonical, encode
+from clicket.model.evaluation import RecordedCall, Score
 from clicket.model.ports import ChatModel
 from clicket.runtime.runtime import Runtime
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from clicket.errors import ClicketError
-from clicket.evals.case import RecordedCall
 from clicket.model.codec import canonical
+from clicket.model.evaluation import RecordedCall
 from clicket.safety.vault import look
 from clicket.tools import Tool
 from clicket.tools.defaults import ToolDefaults

@@ -7,45 +7,12 @@ from collections.abc import Sequence
 import msgspec
 
 from clicket.evals.trial import Trial
+from clicket.model.evaluation import AgentFigures
 from clicket.model.printable import marked
 
-__all__ = ["AgentFigures", "Report", "changes", "headline"]
+__all__ = ["Report", "changes", "headline"]
 
 _MAX_SHOWN = 50
-
-
-class AgentFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of all trials of one agent. Times are seconds; `cost` and `tokens` are sums."""
-
-    agent: str
-    trials: int
-    passed: int
-    steps: float
-    calls: float
-    cost: float
-    tokens: int
-    median_seconds: float
-    slowest_seconds: float
-
-    @property
-    def rate(self) -> float:
-        return self.passed / self.trials if self.trials else 0.0
-
-    @classmethod
-    def of(cls, agent: str, trials: Sequence[Trial]) -> AgentFigures:
-        count = len(trials) or 1
-        times = sorted(trial.seconds for trial in trials) or [0.0]
-        return cls(
-            agent=agent,
-            trials=len(trials),
-            passed=sum(trial.passed for trial in trials),
-            steps=sum(trial.steps for trial in trials) / count,
-            calls=sum(len(trial.calls) for trial in trials) / count,
-            cost=sum(trial.usage.cost for trial in trials),
-            tokens=sum(trial.usage.total for trial in trials),
-            median_seconds=times[len(times) // 2],
-            slowest_seconds=times[-1],
-        )
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,22 +52,37 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def figures(self) -> list[AgentFigures]:
         """For each agent."""
-        return [
-            AgentFigures.of(agent, [trial for trial in self.trials if trial.agent == agent]) for agent in self.agents
-        ]
+        return [_figures(agent, [each for each in self.trials if each.agent == agent]) for agent in self.agents]
 
     @property
     def newly_failed(self) -> list[Trial]:
         """Those that passed in the last run."""
-        return [trial for trial in self.failed if self._before(trial) is True]
+        return [trial for trial in self.failed if self.passed_before(trial) is True]
 
     @property
     def newly_passed(self) -> list[Trial]:
         """Those that failed in the last run."""
-        return [trial for trial in self.trials if trial.passed and self._before(trial) is False]
+        return [trial for trial in self.trials if trial.passed and self.passed_before(trial) is False]
 
-    def _before(self, trial: Trial) -> bool | None:
+    def passed_before(self, trial: Trial) -> bool | None:
+        """Whether it passed in the last run; None: it was not in it."""
         return None if self.before is None else self.before.get(f"{trial.agent}/{trial.name}")
+
+
+def _figures(agent: str, trials: Sequence[Trial]) -> AgentFigures:
+    count = len(trials) or 1
+    times = sorted(trial.seconds for trial in trials) or [0.0]
+    return AgentFigures(
+        agent=agent,
+        trials=len(trials),
+        passed=sum(trial.passed for trial in trials),
+        steps=sum(trial.steps for trial in trials) / count,
+        calls=sum(len(trial.calls) for trial in trials) / count,
+        cost=sum(trial.usage.cost for trial in trials),
+        tokens=sum(trial.usage.total for trial in trials),
+        median_seconds=times[len(times) // 2],
+        slowest_seconds=times[-1],
+    )
 
 
 def _text(report: Report) -> str:

@@ -16,11 +16,12 @@ from clicket.errors import NotFound
 from clicket.evals.report import Report
 from clicket.evals.trial import Trial
 from clicket.model.codec import decode, encode
+from clicket.model.evaluation import EvalRun
 from clicket.model.ids import new_id
 from clicket.model.ports import Records
 from clicket.safety.vault import hide
 
-__all__ = ["Results", "RunSummary", "commit_of", "report_of", "runs_of"]
+__all__ = ["Results", "commit_of", "report_of", "runs_of"]
 
 RUN = "eval.run"
 TRIAL = "eval.trial"
@@ -30,30 +31,10 @@ _KEPT = 100
 _COMMITS = ("CLICKET_COMMIT", "GITHUB_SHA", "CI_COMMIT_SHA")
 
 
-class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One evaluation. `ended_at` None: it was interrupted, or runs. `rate`: the part of its trials that passed."""
-
-    name: str
-    run: str
-    began_at: float
-    work: str
-    """A digest of cases, agents and checks."""
-    total: int
-    commit: str = ""
-    ended_at: float | None = None
-    passed: int = 0
-    agents: list[str] = []
-    seconds: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        return self.passed / self.total if self.total else 0.0
-
-
 class Results:
     """Of one run, which begins here or goes on."""
 
-    def __init__(self, records: Records, summary: RunSummary, known: dict[str, dict[str, Trial]]) -> None:
+    def __init__(self, records: Records, summary: EvalRun, known: dict[str, dict[str, Trial]]) -> None:
         self._records = records
         self._summary = summary
         self._known = known
@@ -74,7 +55,7 @@ class Results:
         for old in earlier[_KEPT - 1 :]:
             await _remove(records, old)
         now = system.now()
-        summary = RunSummary(
+        summary = EvalRun(
             name=name,
             run=f"{int(now * 1_000):014d}-{new_id()[-6:]}",
             began_at=now,
@@ -100,6 +81,7 @@ class Results:
             self._summary,
             ended_at=system.now(),
             passed=report.passed,
+            rate=report.rate,
             agents=report.agents,
             seconds=self._summary.seconds + report.seconds,
         )
@@ -108,7 +90,7 @@ class Results:
         return msgspec.structs.replace(report, before=before)
 
 
-async def runs_of(rt: Any, name: str | None = None) -> AsyncIterator[RunSummary]:
+async def runs_of(rt: Any, name: str | None = None) -> AsyncIterator[EvalRun]:
     """The runs of a name, or of all, the newest first."""
     found = [summary async for summary in _summaries(rt.host.records, name)]
     for summary in sorted(found, key=lambda each: each.run, reverse=True):
@@ -151,11 +133,11 @@ async def commit_of() -> str:
     return said.decode().strip() if running.returncode == 0 else ""
 
 
-def _place(summary: RunSummary) -> str:
+def _place(summary: EvalRun) -> str:
     return f"{summary.name}/{summary.run}"
 
 
-async def _before(records: Records, summary: RunSummary) -> dict[str, bool] | None:
+async def _before(records: Records, summary: EvalRun) -> dict[str, bool] | None:
     """What passed in the last run of this name that ended before; None: there is none."""
     found = [
         each async for each in _summaries(records, summary.name) if each.ended_at is not None and each.run < summary.run
@@ -166,10 +148,10 @@ async def _before(records: Records, summary: RunSummary) -> dict[str, bool] | No
     return {f"{trial.agent}/{trial.name}": trial.passed async for trial in _trials(records, last.name, last.run)}
 
 
-async def _summaries(records: Records, name: str | None) -> AsyncIterator[RunSummary]:
+async def _summaries(records: Records, name: str | None) -> AsyncIterator[EvalRun]:
     async for body in _bodies(records, RUN, "" if name is None else f"{name}/"):
         try:
-            yield msgspec.convert(decode(body), RunSummary)
+            yield msgspec.convert(decode(body), EvalRun)
         except (msgspec.ValidationError, ValueError):  # another program wrote it
             continue
 
@@ -195,7 +177,7 @@ async def _bodies(records: Records, kind: str, prefix: str) -> AsyncIterator[byt
         after = page[-1].key
 
 
-async def _remove(records: Records, summary: RunSummary) -> None:
+async def _remove(records: Records, summary: EvalRun) -> None:
     """The summary last: what is left of a run that was half removed is found again."""
     prefix = f"{_place(summary)}/"
     while True:

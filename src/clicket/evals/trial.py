@@ -9,25 +9,17 @@ from typing import Any
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.evals.case import Case, RecordedCall
+from clicket.evals.case import Case
 from clicket.model.chat import Usage
+from clicket.model.evaluation import RecordedCall, Score
 
-__all__ = ["Check", "Score", "Trial", "judged", "name_of"]
+__all__ = ["Check", "Trial", "judged", "name_of"]
 
 Check = Callable[["Trial"], Any]
 """A function of a trial, sync or async. It returns a `Score`, a bool, a number from 0 to 1, a text that says what is wrong, or None if
 all is well."""
 _MAX_ERROR = 500
 _PASSES = 0.5
-
-
-class Score(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a check says: from 0 to 1. `why`: for a person."""
-
-    check: str
-    passed: bool
-    value: float = 1.0
-    why: str = ""
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,6 +16,7 @@
 - `document`: documents that a search finds, and citations of them
 - `deps`: values of this process that a run gets; only their names are stored
 - `credential`, `scopes`: a caller's credential, without the secret; what a caller of the server may do
+- `evaluation`: runs of evaluations, their figures and trials
 - `fact`, `forgotten`: what an agent remembers about a caller; what `forget` has removed of one
 - `queue`, `worker`: the calls that wait for a worker; a worker as it is listed
 - `notice`: a fact that is sent to one webhook endpoint

@@ -11,6 +11,7 @@
     calls, approvals, events, artifacts, agents, tool_states, tools, cache, report, health, console, mcp    the operations
     threads, schedules, workers    conversations; calls that are made again and again; the runtimes over the store
     memory, spend, notices   what agents remember about a caller; tokens and money; what webhook endpoints get
+    evals                    runs of evaluations, and their reports
     credentials, grants      credentials of callers; approvals that also let later calls run
     call_actions             run a call again; one action on many calls
     undo                     undo a call, or the calls of a turn

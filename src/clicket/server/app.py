@@ -23,7 +23,7 @@ from clicket.runtime.agent_config import Declared, declared_agents
 from clicket.runtime.runtime import Runtime
 from clicket.safety.oauth.resource_server import ResourceServer
 from clicket.safety.vault import hide_text
-from clicket.server import cache, notices, openapi, report, spend, threads, tools, workers
+from clicket.server import cache, evals, notices, openapi, report, spend, threads, tools, workers
 from clicket.server.a2a import A2AHandlers
 from clicket.server.access_tokens import AccessTokens
 from clicket.server.ag_ui import AgUiHandlers
@@ -232,6 +232,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *spend.OPERATIONS,
         *workers.OPERATIONS,
         *notices.OPERATIONS,
+        *evals.OPERATIONS,
         *ScheduleHandlers(body_reader).operations(),
         *health.operations(),
         *ConsoleHandlers(authenticator, runtime.settings).operations(),

@@ -31,6 +31,19 @@ export interface AgentEvent {
   data: JsonObject;
 }
 
+/** Of all trials of one agent. Times are seconds; `cost` and `tokens` are sums, `steps` and `calls` are means of a trial. */
+export interface AgentFigures {
+  agent: string;
+  trials: number;
+  passed: number;
+  steps: number;
+  calls: number;
+  cost: number;
+  tokens: number;
+  median_seconds: number;
+  slowest_seconds: number;
+}
+
 /** An agent of this server. `default`: requests that name no agent go to it. `limits` are those of one turn. */
 export interface AgentInfo {
   name: string;
@@ -300,6 +313,58 @@ export interface DeliveryAttempt {
   problem: string;
 }
 
+/** One run. Figures and counts are of all its trials, `trials` are a page of them in the order of their cases. `cursor` fetches the next page; None: there is none. */
+export interface EvalReport {
+  run: EvalRun;
+  figures: AgentFigures[];
+  newly_failed: number;
+  newly_passed: number;
+  trials: EvalTrial[];
+  cursor: string | null;
+}
+
+/** One run of an evaluation. `ended_at` None: it was interrupted, or runs; then `agents`, `passed` and `rate` are not known yet. */
+export interface EvalRun {
+  name: string;
+  run: string;
+  began_at: number;
+  work: string;
+  total: number;
+  commit: string;
+  ended_at: number | null;
+  passed: number;
+  rate: number | null;
+  agents: string[];
+  seconds: number;
+}
+
+/** Runs, the newest first. `cursor` fetches the next page; None: there is none. */
+export interface EvalRunPage {
+  items: EvalRun[];
+  cursor: string | null;
+}
+
+/** What came of one case with one agent. `why`: why it did not pass. `calls`: the tool calls in order, with their results. `before`: whether it passed in the last run of the same name; None: it was not in it. `thread`: the one on record of which the case was made. */
+export interface EvalTrial {
+  case: string;
+  agent: string;
+  passed: boolean;
+  before: boolean | null;
+  why: string;
+  message: string;
+  expected: Json;
+  text: string;
+  value: Json;
+  error: string;
+  scores: Score[];
+  calls: RecordedCall[];
+  thread: string | null;
+  steps: number;
+  tokens: number;
+  cost: number;
+  seconds: number;
+}
+
 export interface ExternalWait {
   deadline: number | null;
   for: string;
@@ -505,6 +570,14 @@ export interface Reconciliation {
   tries: number | null;
 }
 
+/** A tool call of a model, and what the model read as its result. `arguments` are a text if they were not a JSON object. */
+export interface RecordedCall {
+  tool: string;
+  arguments?: Json;
+  content?: string;
+  failed?: boolean;
+}
+
 /** Ended calls by tool, and all together. `since` None: since the store was made. */
 export interface Report {
   tools: { [name: string]: ToolReport };
@@ -551,6 +624,14 @@ export interface Schedule {
 /** In the order of their names. */
 export interface ScheduleList {
   items: Schedule[];
+}
+
+/** What a check says: from 0 to 1. `why`: for a person. */
+export interface Score {
+  check: string;
+  passed: boolean;
+  value?: number;
+  why?: string;
 }
 
 /** Points at equal steps, from the oldest. Times are seconds since the epoch. `calls`: completed, failed, timeout, cancelled, total. `errors`: each error code, total. `latency`: count, mean, p50, p95, in seconds; None without a timed call. `queue`: calls that wait to be started, `length` at the end of the step and its `max`. */

@@ -105,7 +105,7 @@ def _is_expression(node: ast.AST) -> bool:
 
 def _is_text_pattern(word: ast.keyword) -> bool:
     """`Meta(pattern="…")` and the like, with which msgspec and our query parameters search."""
-    return word.arg == "pattern" and not isinstance(word.value, ast.Attribute)
+    return word.arg == "pattern" and not isinstance(word.value, ast.Attribute | ast.Name)
 
 
 def _target(node: ast.stmt) -> str | None:

@@ -122,8 +122,8 @@ def _events_complete(found: Seen) -> None:
     """Event numbers have no gap and no duplicate. Each call starts once and ends once, and so does the turn."""
     places = [position_of(event.id) for event in found.events]
     entries: dict[int, list[int]] = {}
-    for turn, entry, number in places:
-        assert turn == 1
+    for turn, entry, number, offset in places:
+        assert (turn, offset) == (1, 0)
         entries.setdefault(entry, []).append(number)
     assert places == sorted(set(places))
     assert list(entries) == list(range(1, len(entries) + 1))

@@ -60,7 +60,7 @@ async def test_a_process_that_closes_cancels_no_call_of_a_turn_that_it_took_up(
 async def test_an_agent_that_is_called_while_the_runtime_closes_answers_later(
     sqlite: str, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    gate, next_of, run_of = Gate(), Threads.next, AgentTool.run
+    gate, next_of, run_of = Gate(), Threads.next_to_begin, AgentTool.run
 
     def agent_at(rt: Runtime) -> ReActAgent:
         helper = ReActAgent(rt, Says(lambda request: "helped"), name="helper", tools=[])
@@ -80,7 +80,7 @@ async def test_an_agent_that_is_called_while_the_runtime_closes_answers_later(
     if where == "before it begins":
         monkeypatch.setattr(AgentTool, "run", run_gated)
     else:
-        monkeypatch.setattr(Threads, "next", next_gated)
+        monkeypatch.setattr(Threads, "next_to_begin", next_gated)
     async with asyncio.timeout(60):
         async with make([], sqlite) as rt:
             await agent_at(rt).begin("go", thread="t")

@@ -1655,8 +1655,8 @@ _RETENTION = (
         (
             Change(
                 "engine/recovery/chores.py",
-                "        kept = () if self.keeps is None else await self.keeps(calls)\n",
-                "        kept = ()\n",
+                "*(() if self.keeps is None else await self.keeps(calls))}",
+                "}",
             ),
         ),
         "Calls of an agent's turns live as long as their thread.",

@@ -16,7 +16,7 @@ _OPTIONAL = frozenset(
     "agents anthropic anyio apsw cryptography docstring_parser fastembed httpcore2 httptools httpx2 jsonschema_rs jwt langchain_core "
     "chardet markdown_it matplotlib mcp mcp_types msgspec numpy openai opentelemetry pandas prometheus_client psycopg "
     "pydantic pydantic_ai pydantic_core pypdf redis rich sentence_transformers sitecustomize starlette typer "
-    "typing_extensions usercustomize uvicorn uvloop dbos nats ray temporalio".split()
+    "typing_extensions usercustomize uvicorn uvloop yaml dbos nats ray temporalio".split()
 )
 """Modules that clicket imports, installed or not, and those that Python imports when it starts."""
 

@@ -358,6 +358,7 @@ class Engine:
         self.tasks = tasks
         self.closing = closing
         self.thread_pool = thread_pool
+        self.results = results
 
     # Opening and closing.
 

@@ -51,7 +51,7 @@ OPERATIONS = tagged(
         scopes=("admin",),
         parameters=(
             Parameter(name="tag", description="Only results with this tag."),
-            *page_of("Results", r"^[0-9]{1,15}\.[0-9]{1,17}:[0-9a-f]{1,64}$"),
+            *page_of("Results", pattern=r"^[0-9]{1,15}\.[0-9]{1,17}:[0-9a-f]{1,64}$"),
         ),
         responses={200: ResponseSpec(description="The page.", schema=CachePage)},
     ),

@@ -107,7 +107,7 @@ OPERATIONS = tagged(
         scopes=("admin",),
         parameters=(
             Parameter(name="name", description="Only runs of this evaluation.", max_length=64),
-            *page_of("Runs", _RUN),
+            *page_of("Runs", pattern=_RUN),
         ),
         responses={200: ResponseSpec(description="A page of runs.", schema=EvalRunPage)},
     ),

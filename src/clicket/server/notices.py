@@ -37,7 +37,7 @@ OPERATIONS = tagged(
         parameters=(
             Parameter(name="state", description="Only notices in this state.", choices=_STATES),
             Parameter(name="type", description="Only notices of this type.", choices=NOTICE_TYPES),
-            *page_of("Notices", r"^msg_[0-9a-f]{32}$"),
+            *page_of("Notices", pattern=r"^msg_[0-9a-f]{32}$"),
         ),
         responses={200: ResponseSpec(description="A page of notices.", schema=NoticePage)},
     ),

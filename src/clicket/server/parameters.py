@@ -83,12 +83,12 @@ def limit_of(things: str) -> Parameter:
     return Parameter(name="limit", description=description, kind="integer", minimum=1, maximum=1_000)
 
 
-def page_of(things: str, cursor: str = "^[0-9]{1,18}$", *, max_length: int = 512) -> tuple[Parameter, Parameter]:
-    """Which page of things: its size, and where it begins. `cursor`: the pattern of what the page before gave."""
+def page_of(things: str, *, pattern: str = "^[0-9]{1,18}$", max_length: int = 512) -> tuple[Parameter, Parameter]:
+    """Which page of things: its size, and where it begins. `pattern`: of the cursor."""
     return limit_of(things), Parameter(
         name="cursor",
         description="The `cursor` of the page before.",
-        pattern=cursor,
+        pattern=pattern,
         max_length=max_length,
         expected="the cursor of a page",
     )

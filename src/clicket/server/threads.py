@@ -26,7 +26,7 @@ OPERATIONS = tagged(
         handler=listing,
         scopes=("read",),
         parameters=(
-            *page_of("Threads", "^(c[0-9]{1,18}|a[!-~]{0,8000})$", max_length=8_001),
+            *page_of("Threads", pattern="^(c[0-9]{1,18}|a[!-~]{0,8000})$", max_length=8_001),
             CALLER,
         ),
         responses={200: ResponseSpec(description="A page of threads.", schema=ThreadPage)},

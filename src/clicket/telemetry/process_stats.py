@@ -105,9 +105,10 @@ async def collect(runtime: OpenRuntime) -> tuple[list[Figure], ProcessStats]:
 def _in_memory(runtime: OpenRuntime) -> ProcessStats:
     activity = runtime.activity()
     names = runtime.registry.names
+    internal = {tool.name for tool in runtime.registry.inner_tools("") if tool.traits.internal}
     store = runtime.store
     return ProcessStats(
-        tools=tuple(sorted(name for name in names if not name.startswith(PREFIX))),
+        tools=tuple(sorted(name for name in names if name not in internal)),
         agents=tuple(sorted(name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))),
         store_kind=store.url.partition(":")[0],
         durability=store.durability,

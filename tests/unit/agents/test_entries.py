@@ -173,9 +173,10 @@ def test_an_entry_of_no_known_kind_has_no_events() -> None:
     assert kinds(entry_of({"e": "plan", "plan": {"type": 1}})) == ["plan"]
 
 
-@given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**9))
-def test_places_are_read_back(turn: int, entry: int, number: int) -> None:
-    assert position_of(f"{turn}-{entry}.{number}") == (turn, entry, number)
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**9), st.integers(1, 10**9))
+def test_places_are_read_back(turn: int, entry: int, number: int, offset: int) -> None:
+    assert position_of(f"{turn}-{entry}.{number}") == (turn, entry, number, 0)
+    assert position_of(f"{turn}-{entry}.{number}.{offset}") == (turn, entry, number, offset)
 
 
 # The feed.

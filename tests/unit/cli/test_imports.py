@@ -42,7 +42,7 @@ def modules(folder: Path, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("arguments", "most"),
-    [(("--help",), 6), (("ps", "--help"), 61), (("ps", "--all"), 92), (("show",), 91)],
+    [(("--help",), 6), (("ps", "--help"), 64), (("ps", "--all"), 95), (("show",), 94)],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_a_command_that_reads_imports_no_engine(tmp_path: Path, arguments: tuple[str, ...], most: int) -> None:

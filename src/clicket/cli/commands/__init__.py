@@ -86,7 +86,7 @@ COMMANDS: dict[str, Entry] = {
         "cancel", "cancel", "Cancel a call, also one that another process runs, or all that a filter finds."
     ),
     "again": Entry("again", "again", "Run a call again, as a new call, also with other arguments."),
-    "undo": Entry("undo", "undo", "Undo a call, or all calls of a turn, by the undos of their tools."),
+    "undo": Entry("undo", "undo", "Undo a call, or all calls of a turn, the last one first."),
     "approve": Entry("approve", "approve", "Approve a call that waits for approval, so that it runs."),
     "deny": Entry("approve", "deny", "Deny a call that waits for approval, so that it fails."),
     "respond": Entry(

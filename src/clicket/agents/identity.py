@@ -14,6 +14,7 @@ import msgspec
 
 from clicket.agents.entries import OfAgent
 from clicket.agents.run_options import NO_OPTIONS, RunOptions
+from clicket.agents.turn_limits import Limits
 from clicket.model.codec import canonical
 from clicket.safety.vault import MASK
 
@@ -21,6 +22,8 @@ __all__ = ["Identity", "both"]
 
 _DIGEST = 16
 _MAX_NAMED = 50
+_OF_TURN = frozenset({*Limits.__struct_fields__, "max_handoffs"})
+"""Bounds of a whole turn: they are those of the agent that began it, also after a handoff."""
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,11 +92,24 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self,
             tools=both(None if options.tools is None else frozenset(options.tools), self.tools),
-            limits=self.limits if options.limits is None else _bounds(msgspec.to_builtins(options.limits)),
+            limits=self.limits if options.limits is None else self._with(options.limits),
             system=self.system if options.system is None else options.system,
             model=options.model or self.model,
             output=options.output or self.output,
         )
+
+    def _with(self, limits: Limits) -> dict[str, Any]:
+        others = {name: bound for name, bound in self.limits.items() if name not in Limits.__struct_fields__}
+        return {**_bounds(msgspec.to_builtins(limits)), **others}
+
+    def limits_of_turn(self) -> Limits:
+        """The recorded ones. They hold to the end of the turn: its recorded calls are counted again after a crash."""
+        return msgspec.convert({name: self.limits.get(name) for name in Limits.__struct_fields__}, Limits)
+
+    def as_handed(self) -> Identity:
+        """Without the bounds that do not hold in a turn of another agent."""
+        own = {name: bound for name, bound in self.limits.items() if name not in _OF_TURN}
+        return msgspec.structs.replace(self, limits=own)
 
     def on_record(self) -> dict[str, Any]:
         """As fields of the entries `Begun` and `HandedOver`."""

@@ -214,7 +214,7 @@ class PlanExecuteLoop:
 
     def _branch_for(self, turn: Turn, plan: Plan, number: int) -> Turn:
         task = f"{plan.as_text()}\n\nCarry out step {number}: {plan.steps[number - 1].text}"
-        return turn.new_branch(f"{turn.steps}-{number}", task, self._max_task_steps)
+        return turn.new_branch(f"{turn.steps}-{number}", task, turn.bounds.get("max_task_steps", self._max_task_steps))
 
     async def _run_branches(self, branches: list[Turn]) -> list[Ending | Exception]:
         """Run all branches, at most `max_parallel` at once. Cancellation cancels them; each records results for its calls first."""

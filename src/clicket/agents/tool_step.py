@@ -13,6 +13,7 @@ from clicket.agents.background import started_text
 from clicket.agents.background_tools import BACKGROUND_TOOLS
 from clicket.agents.entries import Result
 from clicket.agents.frontend_tool import frontend_arguments
+from clicket.agents.handoff import HandTool
 from clicket.agents.identity import both
 from clicket.agents.middleware import after_call, before_call
 from clicket.agents.outages import Outages
@@ -416,9 +417,11 @@ def _denial(turn: Turn, use: ToolUse) -> str | None:
         allowed = both(allowed, turn.tools)
     if turn.decisions.narrowed is not None and use.name not in turn.decisions.narrowed:
         return f"this request offered {', '.join(sorted(turn.decisions.narrowed)) or 'no tools'}"
-    if allowed is None or use.name in allowed or use.name in turn.frontend or use.name in _OWN:
+    if use.name in turn.frontend or use.name in turn.decisions.brought or use.name in turn.handoffs:
         return None
-    if use.name in turn.decisions.brought or use.name in turn.handoffs:
+    if isinstance(turn.host.installed(use.name), HandTool):  # of another agent of the runtime
+        return f"this agent hands over to {', '.join(each.name for each in turn.handoffs.values()) or 'no agent'}"
+    if allowed is None or use.name in allowed or use.name in _OWN:
         return None
     names = sorted(allowed)
     more = f" and {len(names) - _MAX_NAMED:,} more; find them with find_tools" if len(names) > _MAX_NAMED else ""

@@ -108,6 +108,8 @@ class Role(NamedTuple):
     model: ChatModel | None = None
     handoffs: Mapping[str, Handoff] = {}
     """By the names of the tools."""
+    bounds: Mapping[str, Any] = {}
+    """Limits of the agent as they are on record, by name, also those of its kind alone."""
 
 
 class Turn:
@@ -126,6 +128,7 @@ class Turn:
         "answer_end",
         "begins",
         "bell",
+        "bounds",
         "branch",
         "clock",
         "decisions",
@@ -237,6 +240,8 @@ class Turn:
         """Tools that the caller's own program runs, by name."""
         self.handoffs: Mapping[str, Handoff] = role.handoffs
         """To which agents its agent may hand it, by the names of the tools."""
+        self.bounds: Mapping[str, Any] = role.bounds
+        """Limits of its agent as they are on record: those of a plan's executors, say."""
         self.handed: int = 0
         """How often that was done."""
         self.max_handoffs: int = max_handoffs
@@ -426,6 +431,7 @@ class Turn:
         )  # fmt: skip
         self.tools = self.allowed_tools = role.tools
         self.handoffs = role.handoffs
+        self.bounds = role.bounds
         self.answer = None
         self.journaled = True
         self.decisions.brought.clear()

@@ -195,13 +195,13 @@ class TurnLifecycle:
             mark=f"{identity.name}.{number}",
             message=message,
             history=known.messages,
-            limits=options.limits or self.limits,
+            limits=began.limits_of_turn(),
             role=self._role(began, both(began.tools, identity.tools), self._middleware, values),
             tag=tag,
             frontend=frontend,
             id=id,
             record=record,
-            max_handoffs=self._max_handoffs,
+            max_handoffs=began.limits.get("max_handoffs", self._max_handoffs),
             metadata=options.metadata,
             files=files,
             pieces=self._pieces(host, feed, thread, number),
@@ -242,6 +242,7 @@ class TurnLifecycle:
             output=self._output_of(began, values),
             model=values.model,
             handoffs={tool: each for tool, each in self.handoffs.items() if each.label in began.handoffs},
+            bounds=began.limits,
         )
 
     def _leave_to_its_place(self, log: TurnLog, begun: Begun) -> None:
@@ -314,7 +315,7 @@ class TurnLifecycle:
             "id if it had one."
         )
         on_record = turn.shown_record()
-        ending = ending_of(on_record, self.limits, turn.clock.now(), refused.message, refused.code)
+        ending = ending_of(on_record, turn.limits, turn.clock.now(), refused.message, refused.code)
         turn.write(f"Turn {turn.number} ends: {refused.code}.", ending)
         document = document_of(turn.number, turn.message, on_record, ending, turn.id, turn.files)
         document = await self._saved(turn, document, AGENT.advance(AgentState.RUNNING, AgentState.ERROR))
@@ -448,7 +449,7 @@ class TurnLifecycle:
         else:
             began, present = Identity.in_entry(entry), other.identity
             if began.digest != present.digest:
-                other._take_change(turn, began, msgspec.structs.replace(present, limits=began.limits), entry.agent)
+                other._take_change(turn, began, present.as_handed(), entry.agent)
             tools = both(both(began.tools, present.tools), None if options.tools is None else frozenset(options.tools))
             role = other._role(began, tools, other._middleware.with_input_of(self._middleware), NO_VALUES)
             role = role._replace(output=turn.output) if options.output else role
@@ -462,7 +463,7 @@ class TurnLifecycle:
     def _handed_over(self, run: _Run, other: TurnLifecycle, over: TurnHandedOver | None = None) -> HandedOver:
         turn = run.turn
         identity = run.identity if other is self else other.identity
-        of_agent = identity.on_record() | {"limits": {}}  # they do not hold for this turn
+        of_agent = identity.as_handed().on_record()
         at = turn.clock.now()
         if over is None:
             return HandedOver(by=turn.agent, at=at, **of_agent)

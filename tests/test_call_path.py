@@ -21,8 +21,8 @@ MOST_IN_A_STEP = {
     "memory": {"encodes": 2.2, "decodes": 3.1, "statements": 0, "transactions": 0},
     "sqlite": {"encodes": 5.3, "decodes": 3.1, "statements": 14, "transactions": 2.4},
 }
-"""For a step of an agent: a request to the model and one tool call, both on record, and its spend in the ledger. One statement looks whether
-the turn is as its owner knows it, before a call of it is created."""
+"""For a step of an agent: a request to the model and one tool call, both on record, and its spend in the ledger. One
+statement looks whether the turn is as its owner knows it, before a call of it is created."""
 
 
 def over(counts: dict[str, float], most: dict[str, float]) -> dict[str, tuple[float, float]]:

@@ -1253,7 +1253,7 @@ _AGENTS = (
         (
             Change(
                 "agents/subagents.py",
-                '            if log.stopping != "shutdown" and not log.entry.fenced:\n',
+                "            if not _goes_on(log):\n",
                 "            if False:\n",
             ),
         ),

@@ -234,7 +234,8 @@ class StoreModel:
         if change.maker is not None:
             key, last, fence = change.maker
             maker = self.calls.get(key)
-            if maker is None or (maker.last, maker.fence) != (last, fence) or maker.ended_at is not None:
+            is_known = maker is not None and (maker.last, maker.fence) == (last, fence) and not maker.request
+            if maker is None or not is_known or maker.owner is None or maker.ended_at is not None:
                 return Stale(f"the call that makes {its.id} was changed by another writer")
         if self._find(its.id, its.thread, its.caller) is not None:
             return Duplicate(f"the id {its.id!r} is taken in thread {its.thread!r}")

@@ -505,9 +505,11 @@ async def _appends(world: _World, s: _Session, r: Random) -> None:
         made = {other.key for other in changes if other.expect == 0 and other.key}
         if change.key in made:
             continue  # a call that is created in the same turn has no key yet
+        if change.expect == 0 and any(other.expect == 0 and (other.maker or change.maker) for other in changes):
+            continue  # the order of several creations, one of which a call makes, is left open
         if change.expect == 0 and change.maker is not None:
-            if change.maker[0] in made or any(other.expect == 0 for other in changes):
-                continue  # the order of several creations, one of which a call makes, is left open
+            if change.maker[0] in made:
+                continue
             real.maker = (world.key(change.maker[0]), *change.maker[1:])
         changes.append(change)
         reals.append(real)

@@ -129,7 +129,7 @@ class MemoryStore:
     def _is_as(self, key: int, last: int, fence: int) -> bool:
         """Is this call under way, and as its owner knows it?"""
         call = self._active.get(key)
-        return call is not None and (call.last, call.fence) == (last, fence)
+        return call is not None and (call.last, call.fence) == (last, fence) and call.owned and not call.signalled
 
     def _add_same_id(self, first: _Call, made: _Call) -> bool:
         """Keep another call of an id. False: its thread and caller have one."""

@@ -132,16 +132,19 @@ async def a_call_is_made_only_as_its_maker_is_known(store: Store) -> None:
     )
     signal = Append(maker.call, 3, -1, news(two).unit, State.PENDING, key=maker.key, signal=True)
     law.equal(await append(store, signal), [None], "another process writes a signal")
-    refused = await append(store, news(two), made("starts unheard", 4), made("unheard", 3), made("wrong fence", 4, 2))
+    unread = made("starts unread", 4), made("unheard", 3), made("wrong fence", 4, 2)
+    refused = await append(store, news(two), *unread)
     law.equal(
         [type(each) for each in refused],
-        [Stale, type(None), Stale, Stale],
-        "its owner has to know of the signal, and the fence is its own",
+        [Stale, Stale, Stale, Stale],
+        "a signal may have the very number that its owner had for an event of its own, and the fence is its own",
     )
-    ending = news(news(two), state=State.COMPLETED, ended_at=200.0)
-    answers = await append(store, ending, made("at the end", 5), made("gone", 1))
+    answers = await append(store, news(news(two)), made("starts read", 5))
+    law.equal(answers, [None, None], "its owner has written on top of the signal")
+    ending = news(news(news(two)), state=State.COMPLETED, ended_at=200.0)
+    answers = await append(store, ending, made("at the end", 6), made("gone", 1))
     law.equal([type(each) for each in answers], [type(None), Stale, Stale], "after its end it makes none")
-    names = ("early", "late", "unheard", "wrong fence", "at the end", "gone")
+    names = ("early", "late", "starts unread", "unheard", "wrong fence", "at the end", "gone")
     law.equal([await store.load(id) for id in names], [[]] * len(names), "what was refused is not there")
 
 

@@ -9,7 +9,8 @@ Laws that every store keeps, and the contract suite checks:
  6. A call ends once. An append to an ended call adds its events and artifacts, and changes nothing else: not the state, not the time of
     the end, not what was counted. An append for a call that was removed is stale.
  7. A creating append that finds the identity free also finds every document that was written before the removal of the call that had it.
- 8. A call that another one makes is created only while that one is as its owner knows it (`Append.maker`), and under way.
+ 8. A call that another one makes is created only while that one is as its owner knows it (`Append.maker`), and has an
+    owner. After a signal its owner knows it once it has written on top of the signal.
 """
 
 from __future__ import annotations

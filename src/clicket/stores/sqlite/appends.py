@@ -27,7 +27,7 @@ _INSERT_UNLESS = (
     f"INSERT INTO {_CALL_COLUMNS} SELECT {_CALL_VALUES[1:-1]} "  # noqa: S608  # constants
     "WHERE NOT EXISTS (SELECT 1 FROM documents WHERE kind=? AND key=?) ON CONFLICT DO NOTHING"
 )
-_IS_AS = "SELECT 1 FROM calls WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
+_IS_AS = "SELECT 1 FROM calls WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL AND owner IS NOT NULL AND signal=0"
 _UPDATE_CALL = (
     "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,signal=0 "
     "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"

@@ -45,7 +45,7 @@ BEGIN
         END IF;
         IF unit.maker IS NOT NULL THEN -- nobody changes the call that makes this one before both are there
             PERFORM FROM calls c WHERE c.key = unit.maker[1] AND c.seq = unit.maker[2] AND c.fence = unit.maker[3]
-                AND c.ended_at IS NULL FOR SHARE;
+                AND c.ended_at IS NULL AND c.owner IS NOT NULL AND NOT c.signal FOR SHARE;
             is_in_time := FOUND;
         END IF;
         IF NOT is_in_time THEN

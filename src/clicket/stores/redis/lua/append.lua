@@ -65,8 +65,8 @@ local function new_key()
 end
 
 local function maker_moved()
-  local is = call('HMGET', base .. 'call:' .. maker[1], 'seq', 'fence', 'ended')
-  return is[1] ~= maker[2] or is[2] ~= maker[3] or (is[3] or '') ~= ''
+  local is = call('HMGET', base .. 'call:' .. maker[1], 'seq', 'fence', 'owner', 'signal')
+  return is[1] ~= maker[2] or is[2] ~= maker[3] or (is[3] or '') == '' or is[4] == '1'
 end
 
 local function create()

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
+from tests.redis_server import RedisServer
 from tests.scenarios.agent_kit import Gate, Says, asks, called, check_pairs
 from tests.scenarios.kit import make
 
@@ -451,10 +452,9 @@ NEW = Version({"tools": ["look_up", "echo"], "system": "B.", "max_calls": 5}, ["
 
 
 @pytest.mark.parametrize("shape", ["sqlite", "redis"])
-async def test_a_turn_moves_from_old_to_new_and_back(shape: str, request: pytest.FixtureRequest) -> None:
+async def test_a_turn_moves_from_old_to_new_and_back(shape: str, sqlite: str, redis: RedisServer) -> None:
     """The other process is open already when the one that runs the turn closes, and takes the turn up."""
-    given = request.getfixturevalue(shape)
-    store = given if isinstance(given, str) else given.url
+    store = sqlite if shape == "sqlite" else redis.url
     effects: list[str] = []
     offered: list[list[str]] = []
 

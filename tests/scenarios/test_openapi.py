@@ -135,7 +135,7 @@ def test_also_of_things_that_exist(url: str, tmp_path: Path) -> None:
     names = {"id": [made, "known"], "name": ["add", "echo"], "threadId": ["default", "t 1"]}
     names["provider"] = ["github"]
     names["token"] = ["ckx_" + "a" * 43 + "-a25vd24"]
-    names["agent"], names["messageId"] = ["helper"], ["unknown"]
+    names["agent"], names["messageId"], names["run"] = ["helper"], ["unknown"], ["unknown"]
     fact = httpx2.post(f"{url}/memory", json={"text": "a fact"}, headers=WITH_KEY).json()
     names["factId"] = [fact["id"]]
     del whole["paths"]["/forget"]  # the things would exist no more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
@@ -10,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.simulation.callers import SECRET
-from tests.simulation.cluster import LEASE, Cluster
+from tests.simulation.cluster import AT_ONCE, LEASE, Cluster
 from tests.simulation.money import COSTS, PRICES
 from tests.simulation.people import QUESTIONS
 from tests.simulation.retention import RETENTION
@@ -370,7 +371,7 @@ def a_secret_is_shown_nowhere(cluster: Cluster, records: list[Record]) -> Wrong:
 
 def a_credential_ends_the_wait(cluster: Cluster, records: list[Record]) -> Wrong:
     """A call goes on soon after its caller's credential is put, in any process. (Where nothing fails and no worker is cordoned, or not any
-    more.)"""
+    more.) It then waits in the queue while the process that runs it has no place."""
     troubled = cluster.faults or cluster.is_slow or cluster.network.was_bad or cluster.features.operators
     for record in records:
         since = next(
@@ -390,8 +391,29 @@ def a_credential_ends_the_wait(cluster: Cluster, records: list[Record]) -> Wrong
             put = token.put_at
             if troubled and (put is None or put < cluster.storm_ended + 10.0 or cluster.is_slow):
                 continue
-            if token.caller == record.caller and put is not None and token.gone_at is None and since < put < over - 5.0:
+            if (
+                token.caller != record.caller
+                or put is None
+                or token.gone_at is not None
+                or not since < put < over - 5.0
+            ):
+                continue
+            if over - put - _full_for(cluster, record, put, over) > 5.0:
                 yield f"{record.id} waited {over - put:.1f} s after its caller's credential was put"
+
+
+def _full_for(cluster: Cluster, record: Record, since: float, until: float) -> float:
+    """For how long the process that ran the call ran as many bodies as it may."""
+    host = next((event.data["host"] for event in record.events if event.type == "attempt_started"), None)
+    bodies = [
+        (body.began, math.inf if body.ended is None else body.ended)
+        for body in cluster.scene.bodies
+        if body.node is not None and body.node.name == host
+    ]
+    marks = sorted({since, until, *(at for body in bodies for at in body if since < at < until)})
+    return sum(
+        after - at for at, after in pairwise(marks) if sum(began <= at < ended for began, ended in bodies) >= AT_ONCE
+    )
 
 
 # Schedules.

@@ -177,7 +177,7 @@ class Journal(Staging):
         if entry.inflight is not None:
             if on_durable is None:
                 return
-            if entry.rows or entry.later or entry.artifacts:
+            if entry.rows or entry.later or entry.artifacts or entry.owned != entry.inflight.owned:
                 entry.later = (*entry.later, on_durable)
             else:  # nothing is staged behind the unit under way
                 entry.callbacks = (*entry.callbacks, on_durable)

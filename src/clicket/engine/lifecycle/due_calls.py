@@ -233,7 +233,9 @@ class DueCalls:
         self._journal.give_up_ownership(entry, queue=_queue_of(record))
         await self._journal.flush(entry)
         self.late.add(late)
-        if record.deadline is not None:  # this process ends a call that no process has claimed by then
+        if any(event.type == "cancel_requested" for event in entry.events):
+            self._take_later(claimed.key)  # the process that asked could not claim it: this one ends it
+        elif record.deadline is not None:  # this process ends a call that no process has claimed by then
             self._clock.call_later(record.deadline, self._take_later, claimed.key)
 
     def _take_later(self, key: int) -> None:

@@ -268,3 +268,14 @@ async def test_an_artifact_that_is_staged_behind_a_unit_is_written_before_its_co
     assert desk.answers == [None]
     assert desk.store.let_one_through().artifacts == (("sha256-a", 1),)
     assert desk.answers == [None, None]
+
+
+async def test_giving_a_call_up_is_written_behind_a_unit_under_way(desk: Desk) -> None:
+    call = desk.exist()
+    desk.journal.commit(call, lambda error: None)  # it asks for news, and says that the process still owns the call
+    desk.journal.give_up_ownership(call)
+    desk.journal.commit(call, desk.then)
+    assert desk.store.let_one_through().owned
+    assert not desk.answers
+    assert not desk.store.let_one_through().owned
+    assert desk.answers == [None]

@@ -143,7 +143,6 @@ def test_a_page_that_is_reloaded_in_mid_answer_resumes_and_shows_each_letter_onc
     expect_text(page, "One two three ")
     server.go(1)
     expect_text(page, "One two three four five ")
-    page.evaluate("() => { chat.resumeStream() }")  # once more, in the same page
     server.go(2)
     expect_text(page, "One two three four five six seven")
     expect_ready(page)

@@ -203,7 +203,7 @@ def test_the_caller_is_not_offered_to_approve_its_own_call(console: Console, ser
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("boss", ["Runs", "Tools", "Threads", "Overview", "Schedules", "Spend", "Grants", "Notices"]),
+        ("boss", ["Runs", "Tools", "Threads", "Overview", "Schedules", "Spend", "Grants", "Notices", "Evaluations"]),
         ("eve", ["Runs", "Tools", "Threads", "Overview", "Schedules", "Spend", "Grants"]),
         ("bob", ["Action required", "Grants"]),
     ],

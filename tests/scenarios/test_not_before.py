@@ -17,9 +17,7 @@ from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import Policy, Runtime, State, ToolCall, ToolContext, ToolResult, tool
 from clicket.engine import CallHandle
-from clicket.errors import ClicketError, UsageError
-from clicket.model import Event, rows_of
-from clicket.model.ports import Append, CallRow
+from clicket.errors import UsageError
 from clicket.testing import StepClock, memory_runtime
 
 STARTS: list[tuple[int, float]] = []
@@ -103,32 +101,6 @@ async def test_cancel_ends_it_and_its_document_goes_when_it_was_due() -> None:
         await clock.run(102)
         assert (await rt.state(handle.id)) is (await rt.state(at_once.id)) is State.CANCELLED
         assert await documents(rt) == 0
-
-
-async def test_a_cancel_that_could_not_claim_it_when_it_was_due_does_not_wait_for_a_place(tmp_path: Path) -> None:
-    gate = asyncio.Event()
-
-    @tool(max_concurrency=1)
-    async def narrow() -> None:
-        await gate.wait()
-
-    async with make([narrow], sqlite_url(tmp_path)) as rt:
-        due = time.time() + 2.0  # the lines below come before it
-        handle = await rt.submit("narrow", not_before=due)
-        await eventually(lambda: put_away(rt, handle.id))
-        await rt.submit("narrow")
-        (stored,) = await rt.store.load(handle.id)
-        last = stored.events[-1]
-        asked = Event(handle.id, last.seq + 1, last.at, "cancel_requested", last.state, {"reason": ""})
-        row = CallRow(handle.id, "default", "", "narrow", last.at)
-        refused: list[ClicketError | None] = []
-        rt.store.append(
-            Append(row, last.seq, -1, rows_of([asked]), last.state, key=stored.key, signal=True),
-            lambda _, error: refused.append(error),
-        )
-        assert (await asyncio.wait_for(handle.result(), PATIENCE)).state is State.CANCELLED
-        assert refused == [None]
-        gate.set()
 
 
 async def test_approval_comes_first_then_the_wait() -> None:

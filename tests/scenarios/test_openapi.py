@@ -45,6 +45,9 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 
 include-path-regex = "^/a2a/"
 checks.negative_data_rejection.expected-statuses = ["2xx", "4xx"]
 [[operations]]
+include-path-regex = "^/agents/.*/(undo|fork|rerun|resume)$"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422, "5xx"]
+[[operations]]
 include-path-regex = "^/calls$|^/agents/.*/messages$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]
 [[operations]]
